@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -55,6 +56,8 @@ def modules() -> dict[str, Path]:
 # A record gives its result, which can be certified, exported and drawn, and a notebook shows values
 # as HTML: methods of these modules reach up, or across, to what does that.
 REACHES_UP = {
+    # A base class says which of its kinds it is: for the type checker.
+    "families.family": {"families.gaussian", "families.mixture"},
     "guarantee.certificate": {"report.notebook"},
     "problem.problem": {"report.notebook"},
     "record.best_run": {"report.notebook"},
@@ -159,6 +162,60 @@ def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
         for node in ast.walk(parsed(path)):
             if isinstance(node, ast.FunctionDef):
                 yield f"{path}: {node.name}", node
+
+
+def _classes_asked_for(node: ast.expr) -> set[str]:
+    """The names of the classes in the second argument of `isinstance`."""
+    if isinstance(node, ast.Tuple):
+        return set().union(*map(_classes_asked_for, node.elts))
+    if isinstance(node, ast.BinOp):
+        return _classes_asked_for(node.left) | _classes_asked_for(node.right)
+    return {node.id} if isinstance(node, ast.Name) else set()
+
+
+def test_few_places_ask_for_the_class_of_what_is_ours() -> None:
+    """A class that is asked for twice gets a member that answers, or one function that asks."""
+    trees = [parsed(path) for path in modules().values()]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    own = {node.name for node in nodes if isinstance(node, ast.ClassDef)}
+    asked = [
+        sorted(_classes_asked_for(node.args[1]) & own)
+        for node in nodes
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass")
+    ]
+    asked = [names for names in asked if names]
+    often = Counter(name for names in asked for name in names)
+    assert len(asked) <= 140, often.most_common(9)
+
+
+PROTOCOLS = {
+    *("Algorithm", "Bound", "Estimator", "FittedEmulator", "Marginal", "ParametricFamily"),
+    *("Placement", "RiskModel", "StepRule", "TrainingSet", "Whitening", "WorkerPool"),
+}
+# Names that data and losses of the user's own, and FMUs, have too.
+OF_OTHERS = {"for_data", "sequential", "tolerance"}
+
+
+def test_own_protocols_are_not_probed() -> None:
+    """A member that a base class of ours declares is there: `getattr` would hide its absence."""
+    nodes = [node for path in modules().values() for node in ast.walk(parsed(path))]
+    members = set()
+    for node in nodes:
+        if isinstance(node, ast.ClassDef) and node.name in PROTOCOLS:
+            functions = [each.name for each in node.body if isinstance(each, ast.FunctionDef)]
+            members |= {name for name in functions if not name.startswith("_")}
+            named = [each.target for each in node.body if isinstance(each, ast.AnnAssign)]
+            members |= {ast.unparse(name) for name in named}
+    assert {"predict", "informative", "proof"} <= members
+    probed = [
+        ast.unparse(node)
+        for node in nodes
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) in ("getattr", "hasattr")
+        and isinstance(node.args[1], ast.Constant)
+        and node.args[1].value in members - OF_OTHERS
+    ]
+    assert not probed
 
 
 def test_the_root_has_few_modules() -> None:

@@ -15,7 +15,7 @@ from supac.arrays import FloatArray, positive, whole
 from supac.calibration.fresh import Path, run_fresh
 from supac.calibration.old_keywords import OldKeywords, with_old
 from supac.codec import fingerprint, to_spec
-from supac.families import Density, Distribution, Divergence
+from supac.families import Density, Distribution, Divergence, as_distribution
 from supac.guarantee.basis import Basis, CertificateError, basis_of, losses_are_known
 from supac.guarantee.certificate import Certificate, Losses, Subject
 from supac.guarantee.dependence import warning_of_dependence, warning_of_duplicates
@@ -24,10 +24,11 @@ from supac.guarantee.gate import admitted, bound_to_certify, check_independence
 from supac.guarantee.held_out import held_out_certificate
 from supac.guarantee.posterior import posterior_certificate
 from supac.guarantee.provenance import Provenance
-from supac.problem import Bound, ColumnLoss, Composite, Observations, Parameters
-from supac.problem.bounds import Catoni
-from supac.problem.composite import loss_and_data, parts_of
-from supac.problem.observation import ObservationLoss
+from supac.problem import Bound, Composite, Parameters
+from supac.problem.bounds import Catoni, Declared
+from supac.problem.columns import as_column_loss
+from supac.problem.composite import as_composite, loss_and_data, parts_of
+from supac.problem.data import as_observations
 from supac.problem.problem import latent_of, parameters_of
 from supac.record.run import Run
 from supac.record.store.store import add_certificate, read_provenance
@@ -144,7 +145,8 @@ class Certifier:
         """Raise CertificateError before the first run is made, if it can be told by then."""
         if subject not in ("posterior", "ensemble"):
             raise ValueError(f'subject must be "posterior" or "ensemble", not {subject!r}')
-        if isinstance(self.risk, Composite) and self.risk.data is None and self.n is None:
+        own = as_composite(self.risk)
+        if own is not None and own.data is None and self.n is None:
             return  # the number of residuals is not known yet
         basis = basis_of(self.risk, self.bound, n=self.n, ceiling=self.ceiling, measured=self.n)
         chosen, of_draws = self._chosen(basis), subject == "ensemble"
@@ -172,7 +174,7 @@ class Certifier:
 
     def ensemble(self, runs: Sequence[Run], share: float) -> Certificate:
         """Certify the mean over the parameter sets of these runs; `share` as in validation."""
-        if not (isinstance(self.prior, Distribution) or getattr(self.prior, "normalised", False)):
+        if as_distribution(self.prior) is None and not getattr(self.prior, "normalised", False):
             raise CertificateError(
                 f"{self.prior!r} is a prior of your own: a certificate needs its density, not a "
                 "multiple of it. If it integrates to 1, give its class the attribute "
@@ -196,7 +198,7 @@ class Certifier:
         if self.provenance.test_refusal:
             raise CertificateError(self.provenance.test_refusal)
         # Of the bound only the ceiling: its n counts the training data.
-        capped = Catoni(1.0, ceiling=getattr(self.bound, "ceiling", 1.0))
+        capped = Catoni(1.0, ceiling=Declared.by(self.bound).ceiling or 1.0)
         own = basis_of(self.risk, self.bound, n=self.n, ceiling=self.ceiling)
         if own.blocks.startswith("stretches"):
             raise CertificateError(
@@ -241,7 +243,7 @@ class Certifier:
     @property
     def probability(self) -> float:
         """Probability that a certificate fails."""
-        known = self.delta if self.delta is not None else getattr(self.bound, "delta", None)
+        known = self.delta if self.delta is not None else Declared.by(self.bound).delta
         return 0.05 if known is None else float(known)
 
     def _chosen(self, basis: Basis) -> Bound:
@@ -279,9 +281,10 @@ class ComparedLosses(Losses):
         good = np.isfinite(risks)
         outputs = [run.outputs for run in runs if run.ok and run.outputs is not None]
         every = residuals = None
-        if isinstance(risk, Composite) and outputs:
+        own = as_composite(risk)
+        if own is not None and outputs:
             try:
-                residuals = risk.compared(np.array(outputs))
+                residuals = own.compared(np.array(outputs))
             except ValueError as error:  # such as the logarithm of a negative output
                 raise CertificateError(f"the outputs cannot be compared: {error}") from error
             every = np.full((len(runs), residuals.shape[1]), np.nan)
@@ -292,9 +295,8 @@ class ComparedLosses(Losses):
         )
         data = parts_of(risk).data
         means, failed = basis.means(risks, every), int((~good).sum())
-        loss = risk.loss if isinstance(risk, Composite) else None
-        own = loss.loss if isinstance(loss, ObservationLoss) else None
-        noisy = isinstance(own, ColumnLoss) and bool((own.levels >= 0).any())
+        columns = as_column_loss(parts_of(risk).loss)
+        noisy = columns is not None and bool((columns.levels >= 0).any())
         bets = basis.bets(risks, every)
         return cls(means, basis, failed, bets, data, residuals, noisy)
 
@@ -309,8 +311,9 @@ class ComparedLosses(Losses):
         if series is not None and self.residuals is not None and not self.basis.sequential:
             middle = np.median(self.residuals, axis=0)
             warnings = warning_of_dependence(series(middle), certificate.n)
-        if isinstance(self.data, Observations):
-            warnings += warning_of_duplicates(self.data)
+        observations = as_observations(self.data)
+        if observations is not None:
+            warnings += warning_of_duplicates(observations)
         capped = self.basis.capped and residual is not None
         return replace(
             certificate,

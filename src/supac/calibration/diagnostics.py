@@ -12,7 +12,8 @@ from supac.emulator.view import View
 from supac.families import Distribution
 from supac.guarantee.basis import CertificateError, basis_of
 from supac.problem import Bound, Evaluations, Problem
-from supac.problem.bounds import worth_of_a_nat
+from supac.problem.bounds import Declared, worth_of_a_nat
+from supac.problem.losses import reason_of_no_ceiling
 from supac.problem.observation import observation_count
 from supac.record.run import Run, by_kind, quoted
 from supac.search.algorithm import NO_STEP, Info, State
@@ -62,9 +63,9 @@ def _note_on_the_range(problem: Problem, runs: Evaluations, risk: object) -> tup
 
     That is so where it caps the loss of each datum, as of a mean square: then they always leave it.
     """
-    ceiling = getattr(problem.bound, "ceiling", None)
-    likelihood = getattr(problem.loss, "unbounded", "")
-    promised = getattr(problem.bound, "n", None) is not None
+    ceiling = Declared.by(problem.bound).ceiling
+    likelihood = reason_of_no_ceiling(problem.loss)
+    promised = Declared.by(problem.bound).n is not None
     counted = problem.failure_risk is not None and not runs.ok.all()
     known = runs.risk[~np.isnan(runs.risk)]
     if (

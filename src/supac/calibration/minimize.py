@@ -11,8 +11,9 @@ from supac.calibration.search import Options, Path, Risk, Search, SharedOptions,
 from supac.codec import Spec, UnknownSpecError, from_spec
 from supac.exchange.known import KnownRuns
 from supac.exchange.other_runs import Known
-from supac.families import Density, Distribution, Family
+from supac.families import Density, Distribution
 from supac.problem import Bound, Function, Parameters
+from supac.problem.problem import parameters_of
 from supac.record.result import Result
 from supac.record.store.store import read_config
 from supac.running.execution import Execution
@@ -131,10 +132,10 @@ def reoptimize(
     """
     _check_names("reoptimize", options)
     result.record.check_runs()
-    own = result.parameters
-    if isinstance(prior, Parameters) and (own is None or prior.names != own.names):
+    own, new = result.parameters, parameters_of(prior)
+    if new is not None and (own is None or new.names != own.names):
         raise ValueError(f"prior must have the parameters of the result, not {prior!r}")
-    same = not isinstance(prior, Parameters) or (own and prior.marginals == own.marginals)
+    same = new is None or (own and new.marginals == own.marginals)
     risk, batch = result.record.risk_as_stored(risk), min(budget, 10)
     others: dict[str, Any] = {
         "risk": risk,
@@ -153,8 +154,9 @@ def reoptimize(
 
 def _searched(result: Result) -> Distribution:
     """Return the member of the searched family that is nearest to the posterior."""
-    family, posterior = result.record.family, result.posterior
-    if posterior.family == family or not isinstance(family, Family):
+    found, posterior = result.record.family, result.posterior
+    family = None if found is None else found.exponential
+    if posterior.family == family or family is None:
         return posterior
     return Distribution(family, family.from_moments(*posterior.family.moments(posterior.theta)))
 

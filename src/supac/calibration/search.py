@@ -31,8 +31,8 @@ from supac.exchange.other_runs import Known, known_runs
 from supac.families import Density, Distribution
 from supac.guarantee.origin import Origin
 from supac.guarantee.provenance import Provenance
-from supac.problem import Bound, Composite, Function, Parameters, Problem
-from supac.problem.composite import loss_and_data, parts_of
+from supac.problem import Bound, Function, Parameters, Problem
+from supac.problem.composite import as_composite, loss_and_data, parts_of
 from supac.problem.problem import latent_of, parameters_of
 from supac.record.ending import Ending, StopReason
 from supac.record.record import Record
@@ -135,8 +135,8 @@ class Search:
             raise TypeError(f"risk must be a function of x, not {self.risk!r}")
         loss = loss_and_data(self.risk)["loss"]
         problem = make_problem(self.prior, self.bound, self.start, self.proxy, self.execution, loss)
-        if isinstance(self.risk, Composite):
-            problem = replace(problem, jacobian_cost=self.risk.expected_cost)
+        cost = parts_of(self.risk).jacobian_cost
+        problem = problem if cost is None else replace(problem, jacobian_cost=cost)
         algorithm = SuPAC() if self.algorithm is None else checked_algorithm(self.algorithm)
         check_known(self.known, algorithm, problem)
         self._check_jacobian(algorithm)
@@ -190,7 +190,8 @@ class Search:
 
     def _check_jacobian(self, algorithm: Algorithm) -> None:
         """Raise ValueError if Jacobians are given to a search that cannot learn from them."""
-        if not isinstance(self.risk, Composite) or self.risk.jacobian is False:
+        own = as_composite(self.risk)
+        if own is None or own.jacobian is False:
             return
         default = isinstance(algorithm, SuPAC) and algorithm.estimator is None
         if default and self.proxy is None:

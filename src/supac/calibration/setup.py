@@ -8,10 +8,10 @@ import numpy as np
 
 from supac.arrays import FloatArray, whole
 from supac.exchange.known import KnownRuns
-from supac.families import Density, Distribution, Family
+from supac.families import Density, Distribution, as_distribution
 from supac.problem import Bound, Function, Loss, Parameters, Problem
 from supac.problem.composite import parts_of
-from supac.problem.observation import ObservationLoss
+from supac.problem.observation import as_observation_loss
 from supac.problem.problem import latent_of, parameters_of, user_scales_of
 from supac.running.execution import Execution
 from supac.search.algorithm import Algorithm
@@ -44,22 +44,26 @@ def make_problem(
         start = density
     if not isinstance(start, Distribution):
         raise TypeError(f"start must be a Distribution, the first posterior, not {start!r}")
-    if isinstance(density, Distribution) and density.dim != start.dim:
-        raise ValueError(f"start has {start.dim} coordinates, but the prior has {density.dim}")
-    if not isinstance(start.family, Family):
+    known = as_distribution(density)
+    if known is not None and known.dim != start.dim:
+        raise ValueError(f"start has {start.dim} coordinates, but the prior has {known.dim}")
+    if start.family.exponential is None:
         _check_score(start)
     x = start.sample(3, 0)
     _check_function(density.log_prob, x, "prior.log_prob")
     if proxy is not None:
-        if isinstance(prior, Parameters):
-            proxy = _in_units(proxy, prior)
+        parameters = parameters_of(prior)
+        if parameters is not None:
+            proxy = _in_units(proxy, parameters)
         _check_function(proxy, x, "proxy")
-    if isinstance(loss, ObservationLoss):
-        if loss.count >= start.dim:
+    observed = as_observation_loss(loss)
+    if observed is not None:
+        count = observed.count
+        if count >= start.dim:
             raise ValueError(
-                f"observation = {loss.count} leaves none of the {start.dim} parameters to simulate"
+                f"observation = {count} leaves none of the {start.dim} parameters to simulate"
             )
-        loss = loss.within(parameters_of(prior))
+        loss = observed.within(parameters_of(prior))
     scales = user_scales_of(prior)
     return Problem(density, bound, start, proxy, failure_risk, loss, user_scales=scales)
 

@@ -8,8 +8,7 @@ from functools import partial
 from typing import Literal, get_args
 
 from supac.arrays import FloatArray
-from supac.families import Distribution, Mixture
-from supac.families.gaussian import Gaussian
+from supac.families import Distribution, as_distribution
 from supac.problem import Problem
 from supac.problem.bounds import fixed_temperature
 from supac.search.algorithm import Algorithm, State, one_thread
@@ -45,10 +44,11 @@ class Shaped:
         """Estimate the evidence from fresh runs; None for a bound that has no temperature."""
         if self.shape is None or self.risk is None or fixed_temperature(problem.bound) is None:
             return None
-        assert isinstance(problem.prior, Distribution)
+        prior = as_distribution(problem.prior)
+        assert prior is not None
         with one_thread():
             return estimate_evidence(
-                self.shape.particles, self.risk, problem.prior, self.posterior, x, measured
+                self.shape.particles, self.risk, prior, self.posterior, x, measured
             )
 
 
@@ -62,8 +62,9 @@ def shaped(
     model = algorithm.model(problem, state)
     if model is None or model.expected_risk(own.mean[None]) is None:
         return Shaped(own, predicted)
-    prior, risk, rng = problem.prior, partial(_expected_risk, model), state.rng(SHAPE)
-    assert isinstance(prior, Distribution)
+    risk, rng = partial(_expected_risk, model), state.rng(SHAPE)
+    prior = as_distribution(problem.prior)
+    assert prior is not None
     with one_thread():
         particles = sample_around(risk, prior, problem.bound, own, _PARTICLES, rng)
         chosen = choose_shape(own, particles, risk, prior, problem.bound, rng)
@@ -83,8 +84,8 @@ def range_check(
     model = algorithm.model(problem, state)
     if model is None or model.expected_risk(posterior.mean[None]) is None:
         return None
-    prior = problem.prior
-    assert isinstance(prior, Distribution)
+    prior = as_distribution(problem.prior)
+    assert prior is not None
     with one_thread():
         return check_ranges(
             posterior,
@@ -104,8 +105,8 @@ def _expected_risk(model: RiskModel, x: FloatArray) -> FloatArray:
 
 def _may_have_any(problem: Problem, own: Distribution) -> bool:
     """Return True if all parameters may correlate and there are not too many for particles."""
-    family = own.family.base if isinstance(own.family, Mixture) else own.family
-    prior = problem.prior
-    gaussian_prior = isinstance(prior, Distribution) and prior.family.is_gaussian
-    free = isinstance(family, Gaussian) and family.blocks is None
+    mixture, prior = own.family.mixture, as_distribution(problem.prior)
+    full = own.family.gaussian if mixture is None else mixture.base.gaussian
+    gaussian_prior = prior is not None and prior.family.is_gaussian
+    free = full is not None and full.blocks is None
     return gaussian_prior and free and own.dim <= MOST_PARAMETERS

@@ -18,8 +18,9 @@ from supac.cli.app import (
 )
 from supac.cli.known_again import CHEAP, known_runs_of, make_known_again
 from supac.posterior.attainable import attainable_before
-from supac.problem import Composite, Observations
-from supac.problem.composite import coarse_ones, parts_of
+from supac.problem import Composite
+from supac.problem.composite import as_composite, coarse_ones, parts_of
+from supac.problem.data import as_observations
 from supac.problem.observation import ObservedSimulator
 from supac.problem_file import ProblemFile
 from supac.problem_file.errors import is_number
@@ -61,14 +62,14 @@ def check_run(ready: ProblemFile, *, repeat_known: bool, elsewhere: bool = False
     trouble = str(getattr(simulate, "check", lambda _: "")(ready.parameters.from_latent(point)[0]))
     if trouble:
         raise failed(trouble)
-    found = "no mistake found"
-    if isinstance(risk, Composite) and run.outputs is not None:
-        residuals = risk.residuals(run.outputs[None])
-        compared = getattr(risk.data, "measured", residuals.shape[1])
+    found, own = "no mistake found", as_composite(risk)
+    if own is not None and run.outputs is not None:
+        residuals = own.residuals(run.outputs[None])
+        compared = getattr(own.data, "measured", residuals.shape[1])
         console.print(f"  outputs compared  {compared}")
         _print_times(ready)
         off = float(np.median(np.abs(residuals)))
-        if isinstance(risk.data, Observations) and off > NOWHERE_NEAR:
+        if as_observations(own.data) is not None and off > NOWHERE_NEAR:
             found = "no other mistake found"
             words = f"{off:,.0f} noises: are data and simulator in the same units?"
             console.print(f"  typically off by  {words}", style="yellow", highlight=False)
@@ -96,8 +97,8 @@ def check_run(ready: ProblemFile, *, repeat_known: bool, elsewhere: bool = False
 
 def _check_coarse(ready: ProblemFile, point: FloatArray, fine: Run, alone: Execution) -> None:
     """Make one run of the coarse model, if there is one, and compare its outputs."""
-    coarse = coarse_ones([ready.risk])[0]
-    if coarse is None or not isinstance(ready.risk, Composite):
+    own, coarse = as_composite(ready.risk), coarse_ones([ready.risk])[0]
+    if own is None or coarse is None:
         return
     where = "the coarse model of [simulator.coarse]"
     with user_code():
@@ -109,8 +110,8 @@ def _check_coarse(ready: ProblemFile, point: FloatArray, fine: Run, alone: Execu
     sizes = [each.outputs.shape[0] for each in (run, fine) if each.outputs is not None]
     if sizes[0] != sizes[1]:
         raise failed(f"{where} returns {sizes[0]} outputs, but the fine one {sizes[1]}")
-    off = ready.risk.residuals(run.outputs[None]) - ready.risk.residuals(fine.outputs[None])
-    given = _coarse_cost(ready.risk)
+    off = own.residuals(run.outputs[None]) - own.residuals(fine.outputs[None])
+    given = _coarse_cost(own)
     cost = "its cost is measured" if given is None else f"counts as {given:g} fine runs"
     told = f"took {duration(run.seconds)}, {cost}; outputs differ by {_typical(off):.3g} noises"
     console.print(f"  coarse model      {told}", highlight=False)
@@ -216,9 +217,10 @@ def _hint(ready: ProblemFile, run: Run) -> str:
 
 def _hint_on_the_answer(risk: object, run: Run) -> str:
     """Suggest a change of the file for an answer that is no outputs, or has NaN in them."""
-    if isinstance(risk, Composite) and "NaN or infinity" in run.message:
+    plain = as_composite(risk) is None
+    if not plain and "NaN or infinity" in run.message:
         return '. If a run may end before the data do, write after_end = "hold" in [data]'
-    if run.status is Status.INVALID and not isinstance(risk, Composite):
+    if run.status is Status.INVALID and plain:
         return (
             ". Without [data] and [loss] it must return the risk itself: to have its outputs "
             "compared with what was measured, add [data]"

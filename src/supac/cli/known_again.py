@@ -12,9 +12,9 @@ from supac.arrays import BoolArray, FloatArray, IntArray
 from supac.calibration.fresh import run_fresh
 from supac.cli.app import console
 from supac.exchange.known import KnownRuns
-from supac.problem import Observations
 from supac.problem.coarse import FINE
 from supac.problem.composite import parts_of
+from supac.problem.data import as_observations
 from supac.problem_file import ProblemFile
 from supac.record.run import Run, Status
 from supac.running.execution import Execution
@@ -158,14 +158,15 @@ class Comparison:
         zero = np.full(count, _ROUNDING * np.nanmax(largest, initial=0.0))
         least = zero.copy()
         names = list(getattr(data, "output_names", ()))
-        if isinstance(data, Observations) and len(data.noise) <= count:
-            cells = len(data.noise)
-            names = list(data.cell_names)
-            columns = largest[:cells].reshape(len(data.columns), -1)
+        seen = as_observations(data)
+        if seen is not None and len(seen.noise) <= count:
+            cells = len(seen.noise)
+            names = list(seen.cell_names)
+            columns = largest[:cells].reshape(len(seen.columns), -1)
             zero[:cells] = _ROUNDING * np.repeat(
                 np.nanmax(columns, axis=1, initial=0.0), columns.shape[1]
             )
-            noise = 0.0 if data.logarithmic else _NOISES * np.nan_to_num(data.noise)
+            noise = 0.0 if seen.logarithmic else _NOISES * np.nan_to_num(seen.noise)
             least[:cells] = np.maximum(zero[:cells], noise)
         names += [f"output_{i}" for i in range(len(names), count)]
         return cls(names, then, now, least, zero)

@@ -23,8 +23,7 @@ from supac.emulator.screening import Labels, Screened, screen
 from supac.emulator.selection import most_informative
 from supac.emulator.tuning import BatchTuning, EmulatorTuning, GateTuning, ProbeTuning
 from supac.emulator.units import Units
-from supac.families import Distribution, Family, NormalWhitening, gaussian
-from supac.families.gaussian import Gaussian
+from supac.families import Distribution, gaussian
 from supac.problem import Evaluations, Problem
 from supac.surrogate.estimator import BatchPlan, Context, RiskModel, Surrogate
 from supac.surrogate.least_squares import project_known
@@ -49,7 +48,7 @@ def emulator_plan(
     centres. The first has the width `opening`, if that is not zero, and is followed by a wide one
     later.
     """
-    one_centre = isinstance(problem.start.whiten(), NormalWhitening)
+    one_centre = problem.start.whiten().normal is not None
     few, batch = tuning.moving_of_others, tuning.settled_of_others
     if small:
         few, batch = tuning.moving, tuning.settled
@@ -98,8 +97,8 @@ class GatedModel(RiskModel):
             expanded = self._expanded(at)
             if expanded is not None:
                 return expanded
-        whitening = at.whiten()
-        if not isinstance(whitening, NormalWhitening):
+        whitening = at.whiten().normal
+        if whitening is None:
             known = project_known(self.expected_risk, at, np.random.default_rng(self.seed))
             return replace(known, loo_error=self.error)
         mean, beta, explained = self.emulator.moments(whitening)
@@ -114,11 +113,11 @@ class GatedModel(RiskModel):
     def _expanded(self, at: Distribution) -> Surrogate | None:
         """Project the risk of many parameters by gradients; None if there is another way."""
         family = at.family
-        exponential = isinstance(family, Gaussian)
-        if isinstance(family, Family) and not exponential:
+        full = family.gaussian
+        if family.exponential is not None and full is None:
             return None
-        whitening = (at if exponential else gaussian(at.mean, at.covariance)).whiten()
-        assert isinstance(whitening, NormalWhitening)
+        whitening = (gaussian(at.mean, at.covariance) if full is None else at).whiten().normal
+        assert whitening is not None
         found = self.emulator.expand(whitening)
         if found is None:
             return None
@@ -128,8 +127,8 @@ class GatedModel(RiskModel):
             mean += self.severity * gate[0]
             slope = slope + self.severity * gate[1]
             hessian = hessian + self.severity * gate[2]
-        if isinstance(family, Gaussian):
-            eta = family.expansion(whitening.mean, slope, hessian)
+        if full is not None:
+            eta = full.expansion(whitening.mean, slope, hessian)
         else:
             gradient = family.mean_gradient(at.theta, slope, hessian)
             if gradient is None:
@@ -157,8 +156,8 @@ class GatedModel(RiskModel):
 
         Greedily the largest √(p(1 − p)) among wide draws; each choice damps its neighbourhood.
         """
-        whitening = at.whiten()
-        if not isinstance(whitening, NormalWhitening):
+        whitening = at.whiten().normal
+        if whitening is None:
             return np.empty((0, at.dim))
         wide = self.tuning.width * rng.standard_normal((self.tuning.candidates, at.dim))
         candidates = whitening.spread(wide)

@@ -19,8 +19,8 @@ import numpy as np
 from supac.arrays import FloatArray, IntArray
 from supac.emulator.tuning import DEFAULT, ViewTuning
 from supac.problem import Loss
-from supac.problem.losses import ResidualLoss, SquareLoss
-from supac.problem.observation import ObservationLoss
+from supac.problem.losses import SquareLoss, as_residual_loss
+from supac.problem.observation import as_observation_loss
 
 _FARTHEST = 8.0  # asinh of the largest residual, in units of s: a guard against overflow
 _LARGEST = np.sinh(_FARTHEST)
@@ -59,7 +59,8 @@ class View:
         outputs = rows[:, : rows.shape[1] - known]
         near = _bounded(outputs[best])
         centre, weight = np.zeros(outputs.shape[1]), np.ones(outputs.shape[1])
-        width = loss.flat_from if isinstance(loss, ResidualLoss) else None
+        residual = as_residual_loss(loss)
+        width = None if residual is None else residual.flat_from
         if width is None and not isinstance(loss, SquareLoss):
             centre = np.median(near, axis=0)
             known_too = rows[best, len(centre) :]
@@ -187,21 +188,21 @@ class SeenLoss:
         return t if self.view is None else self.view.back(t)
 
     def _risk(self, outputs: FloatArray, x: FloatArray) -> FloatArray:
-        if isinstance(self.loss, ObservationLoss):
-            outputs = self.loss.rows(outputs, x)
+        observed = as_observation_loss(self.loss)
+        if observed is not None:
+            outputs = observed.rows(outputs, x)
         risk = np.asarray(self.loss(outputs))
         return np.where(np.abs(risk) < _HUGE, risk, self.worst)
 
     def _slopes(
         self, t: FloatArray, outputs: FloatArray, x: FloatArray
     ) -> tuple[FloatArray, FloatArray] | None:
-        if not isinstance(self.loss, ResidualLoss | ObservationLoss):
-            return None
+        observed, residual = as_observation_loss(self.loss), as_residual_loss(self.loss)
         slopes, by_own = None, np.empty((len(t), 0))
-        if isinstance(self.loss, ObservationLoss):
-            slopes, by_own = self.loss.slopes(outputs, x) or (None, by_own)
-        else:
-            slopes = self.loss.slopes(outputs)
+        if observed is not None:
+            slopes, by_own = observed.slopes(outputs, x) or (None, by_own)
+        elif residual is not None:
+            slopes = residual.slopes(outputs)
         if slopes is None:
             return None
         if self.view is not None:

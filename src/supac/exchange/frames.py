@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from supac.arrays import finite, whole
 from supac.exchange.table import Table, apart, columns_of, is_output, table_of, table_of_draws
-from supac.families import Distribution
+from supac.families import Distribution, as_distribution
 from supac.guarantee.certificate import Certificate
 from supac.problem import Parameters
 from supac.record.calibrated import check_certificate
@@ -107,10 +107,11 @@ def as_arviz(
     posterior, parameters = record.known_posterior(), record.parameters
     check_certificate(posterior, record.prior, record.estimate, certificate)
     groups = {"posterior": _chain(_draws(posterior, parameters, count, number))}
-    if isinstance(record.prior, Distribution):
+    prior = as_distribution(record.prior)
+    if prior is not None:
         # A stream of its own: with the posterior's, the draws would be correlated.
         rng = np.random.default_rng([number, 1])
-        groups["prior"] = _chain(_draws(record.prior, parameters, count, rng))
+        groups["prior"] = _chain(_draws(prior, parameters, count, rng))
     ended = record.ending if record.counts is None else None
     outputs = None if ended is None else record.outputs(ended.fresh)
     if outputs is not None:

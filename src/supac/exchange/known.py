@@ -17,6 +17,7 @@ from supac.guarantee.origin import COLUMN, Origin
 from supac.guarantee.provenance import Provenance
 from supac.problem import Evaluations, Measurements, Observations, Parameters
 from supac.problem.coarse import COARSE, FINE
+from supac.problem.data import as_observations
 from supac.record.record import Record
 from supac.record.run import Run, Status, outputs_as_rows
 
@@ -133,7 +134,7 @@ class KnownRuns:
             (source,) * len(runs),
             record,
             None if record.parameters is None else record.parameters.names,
-            data if isinstance(data, Observations) else None,
+            as_observations(data),
             levels=tuple(run.level for run in runs) if any(run.level for run in runs) else (),
         )
 
@@ -396,14 +397,16 @@ def _columns_of_outputs(
     )
     if numbered:
         return list(numbered)
-    needed = data.needed.tolist() if isinstance(data, Observations) else None
+    observed = as_observations(data)
+    needed = None if observed is None else observed.needed.tolist()
     others = [name for name in table.header if name not in wanted]
     return places_of_outputs(others, names_in_table(data), needed, str(table.path))
 
 
 def names_in_table(data: object) -> list[list[str]]:
     """Return the ways in which a table may name the outputs of these data."""
-    if isinstance(data, Observations):
-        by_row = [f"{column}_{row}" for column in data.columns for row in range(data.rows)]
-        return [data.cell_names, by_row]
+    observed = as_observations(data)
+    if observed is not None:
+        by_row = [f"{name}_{row}" for name in observed.columns for row in range(observed.rows)]
+        return [observed.cell_names, by_row]
     return [data.output_names] if isinstance(data, Measurements) else []

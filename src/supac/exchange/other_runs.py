@@ -16,6 +16,8 @@ from supac.exchange.table import OUTPUT
 from supac.exchange.text_table import TextTable, places_of_outputs
 from supac.guarantee.origin import COLUMN, Origin
 from supac.problem import Composite, Measurements, Observations, Parameters
+from supac.problem.composite import as_composite, parts_of
+from supac.problem.data import as_observations
 from supac.record.calibrated import Calibrated
 from supac.record.record import read_store
 from supac.record.store.file import may_be_store
@@ -40,8 +42,8 @@ def known_runs(
     rows have names, as PEST++ writes ensembles. Members without outputs have failed. `one_run` says
     that one run simulates all experiments of the data.
     """
-    composite = risk if isinstance(risk, Composite) else None
-    data = None if composite is None else composite.data
+    composite, data = as_composite(risk), parts_of(risk).data
+    observed = as_observations(data)
     if given is None:
         return None
     if isinstance(given, KnownRuns):
@@ -60,7 +62,7 @@ def known_runs(
             known.latent(parameters)  # a point outside of a prior's bounds is an error
     if composite is None or composite.coarse is None:
         known = known.fine
-    known = known.for_data(data, one_run=one_run) if isinstance(data, Observations) else known
+    known = known if observed is None else known.for_data(observed, one_run=one_run)
     if composite is None:
         return known
     return _with_observation_parameters(known.of_risk(composite), composite)
@@ -76,8 +78,9 @@ def _with_observation_parameters(known: KnownRuns, risk: Composite) -> KnownRuns
 
 def _simulated(data: object) -> int | None:
     """Return the number of outputs that are simulated for these data, if it is known."""
-    if isinstance(data, Observations):
-        return len(data.values)
+    observed = as_observations(data)
+    if observed is not None:
+        return len(observed.values)
     names = getattr(data, "output_names", None)
     return None if names is None else len(names)
 
@@ -184,21 +187,20 @@ def _is_named(name: str, parameters: Parameters | None, risk: Composite | None) 
 
 def _placed(y: _Rows, points: FloatArray, risk: Composite) -> FloatArray:
     """Return outputs (n, m) in the order in which the simulator returns them."""
-    if isinstance(risk.data, Observations):
-        return _in_cells(y, risk.data)
+    observed = as_observations(risk.data)
+    if observed is not None:
+        return _in_cells(y, observed)
     if isinstance(risk.data, Measurements):
-        return _in_rows(y, points, risk)
+        return _in_rows(y, points, risk, risk.data.output_names)
     numbered = [f"{OUTPUT}{i}" for i in range(_simulated(risk.data) or 0)]
     if numbered and y.columns is not None and set(numbered) <= set(y.columns):
         return y.values[:, [y.place(name) for name in numbered]]
     return y.of_numbers()
 
 
-def _in_rows(y: _Rows, points: FloatArray, risk: Composite) -> FloatArray:
+def _in_rows(y: _Rows, points: FloatArray, risk: Composite, names: list[str]) -> FloatArray:
     """Return outputs by the names of measurements; some may follow from the points (n, dim)."""
-    assert isinstance(risk.data, Measurements)
     results = y.values
-    names = risk.data.output_names
     follow = getattr(risk.simulate, "without_run", None)
     last = np.array([[] if follow is None else follow(point) for point in points])
     simulated = names[: len(names) - last.shape[1]]

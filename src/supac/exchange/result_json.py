@@ -19,7 +19,7 @@ import numpy as np
 
 from supac.codec import Spec, UnknownSpecError, from_spec, from_spec_or_name, to_spec
 from supac.exchange.table import vacant
-from supac.families import Distribution
+from supac.families import Distribution, as_distribution
 from supac.guarantee.certificate import Certificate
 from supac.guarantee.origin import UNKNOWN_LOSS
 from supac.guarantee.provenance import Provenance
@@ -199,8 +199,8 @@ def _coarse_use(told: dict[str, Any]) -> CoarseUse:
 
 
 def _distribution(spec: Spec) -> Distribution:
-    found = from_spec(spec)
-    if not isinstance(found, Distribution):
+    found = as_distribution(from_spec(spec))
+    if found is None:
         raise TypeError("posterior and start must be distributions")
     return found
 
@@ -219,8 +219,8 @@ def _rounds(told: dict[str, Any]) -> list[Round]:
         return [Round(mine, None, info) for mine, info in zip(ids, infos, strict=True)]
     rounds = []
     for each, info in zip(batches, infos, strict=True):
-        proposal = from_spec(each["proposal"])
-        if not isinstance(proposal, Distribution):
+        proposal = as_distribution(from_spec(each["proposal"]))
+        if proposal is None:
             raise ValueError("a round without a proposal")
         rounds.append(Round(tuple(each["ids"]), proposal, info))
     return rounds
@@ -311,7 +311,8 @@ def _summary(
     from supac.problem.frozen import Frozen  # noqa: PLC0415
 
     after = Frozen(posterior, parameters)
-    before = Frozen(prior, parameters) if isinstance(prior, Distribution) else None
+    known = as_distribution(prior)
+    before = None if known is None else Frozen(known, parameters)
     units = [""] * posterior.dim if parameters is None else parameters.units
     rows = []
     for i, (name, unit) in enumerate(zip(after.names, units, strict=True)):

@@ -17,14 +17,13 @@ from supac.families import Distribution
 from supac.guarantee.ensemble import Ensemble
 from supac.guarantee.origin import COLUMN
 from supac.problem import (
-    ColumnLoss,
     Evaluations,
     MeasuredOutputs,
-    Observations,
     Parameters,
     names_of,
 )
-from supac.problem.observation import loss_of_outputs
+from supac.problem.columns import as_column_loss
+from supac.problem.data import as_observations
 from supac.record.record import Record, read_store
 from supac.surrogate.importance import Importance, weighed
 from supac.surrogate.regime import Regime
@@ -138,11 +137,11 @@ def _with_gaps(columns: dict[str, FloatArray]) -> Table:
 def _named_outputs(record: Record, simulated: FloatArray, x: FloatArray) -> dict[str, FloatArray]:
     """Return outputs (n, m) at points x (n, dim) by name, as they would be measured."""
     names, loss = _output_names(record, simulated.shape[1]), record.settings.loss
-    own = loss_of_outputs(loss)
+    own = as_column_loss(loss)
     in_rows = MeasuredOutputs.of(record.settings.data)
     if in_rows is not None and in_rows.simulated == simulated.shape[1]:
         measured, named = in_rows.outputs(simulated, x), list(in_rows.names)
-    elif isinstance(own, ColumnLoss) and len(own.scales) == simulated.shape[1]:
+    elif own is not None and len(own.scales) == simulated.shape[1]:
         measured, named = own.cells(record.observation).outputs(simulated, x), names
     else:  # a loss of one's own may do anything with its parameters
         measured, named = simulated, names
@@ -156,7 +155,8 @@ def _named_outputs(record: Record, simulated: FloatArray, x: FloatArray) -> dict
 def _output_names(record: Record, width: int) -> list[str]:
     """Return names of all outputs of a run: those of the data, if they are known."""
     data = record.settings.data
-    names = data.cell_names if isinstance(data, Observations) else getattr(data, "output_names", [])
+    observed = as_observations(data)
+    names = getattr(data, "output_names", []) if observed is None else observed.cell_names
     return names if len(names) == width else [f"{OUTPUT}{i}" for i in range(width)]
 
 

@@ -3,6 +3,7 @@
 from supac.families.family import Density as Density
 from supac.families.family import Distribution, Divergence, Family, ParametricFamily
 from supac.families.family import Whitening as Whitening
+from supac.families.family import as_distribution as as_distribution
 from supac.families.gaussian import DiagonalGaussian, Gaussian, gaussian
 from supac.families.gaussian import NormalWhitening as NormalWhitening
 from supac.families.mixture import Mixture, mixture, split_mixture
@@ -31,7 +32,7 @@ from supac.families.univariate import (
     poisson,
 )
 
-# The public names; `Density`, `Whitening` and `NormalWhitening` are for the other packages.
+# The public names; those imported under their own names are for the other packages.
 __all__ = [
     "Bernoulli", "Beta", "DiagonalGaussian", "Distribution", "Divergence", "Exponential", "Family",
     "FixedGaussian", "Gamma", "Gaussian", "LowRankGaussian", "Mixture", "ParametricFamily",

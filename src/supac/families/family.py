@@ -6,13 +6,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 
 from supac.arrays import BoolArray, FloatArray, frozen, vector, whole
 from supac.codec import TooLargeError, register
+
+if TYPE_CHECKING:
+    from supac.families.gaussian import Gaussian, NormalWhitening
+    from supac.families.mixture import Mixture
 
 MOST_DIM = 2_000
 """Largest number of coordinates of a family: some of its matrices take 8·dim² bytes."""
@@ -69,6 +73,26 @@ class ParametricFamily(ABC):
         self.dim = check_dim(dim)
         self.size = size
         self._identity = (type(self), dim, size, *identity)
+
+    @property
+    def exponential(self) -> Family | None:
+        """Return it, if it is an exponential family."""
+        return None
+
+    @property
+    def gaussian(self) -> Gaussian | None:
+        """Return it, if it is that of Gaussians with a free mean and covariance."""
+        return None
+
+    @property
+    def mixture(self) -> Mixture | None:
+        """Return it, if it is one of mixtures."""
+        return None
+
+    @property
+    def factors(self) -> Sequence[ParametricFamily]:
+        """Independent parts, in the order of their coordinates."""
+        return (self,)
 
     @cached_property
     def coupled(self) -> BoolArray:
@@ -130,11 +154,12 @@ class ParametricFamily(ABC):
         self, theta: FloatArray, prior: Density, seed: Seed = 0, count: int | None = None
     ) -> Divergence:
         """Compute KL(π_θ, prior): exact given `entropy` and a Gaussian prior, else from draws."""
-        if isinstance(prior, Distribution) and prior.family.is_gaussian:
+        known = as_distribution(prior)
+        if known is not None and known.family.is_gaussian:
             entropy = self.entropy(theta)
             if entropy is not None:
                 moments = self.moments(theta)
-                cross = gaussian_cross_entropy(*moments, prior.mean, prior.covariance)
+                cross = gaussian_cross_entropy(*moments, known.mean, known.covariance)
                 return Divergence(cross - entropy)
         x = self.draws(theta, seed, count)
         ratio = self.log_prob(theta, x) - prior.log_prob(x)
@@ -188,6 +213,10 @@ class Family(ParametricFamily):
     def __init__(self, dim: int, size: int, *identity: Hashable):
         super().__init__(dim, size, *identity)
         self.chart_size = size
+
+    @property
+    def exponential(self) -> Family:
+        return self
 
     @cached_property
     def coupled(self) -> BoolArray:
@@ -274,8 +303,9 @@ class Family(ParametricFamily):
         self, theta: FloatArray, prior: Density, seed: Seed = 0, count: int | None = None
     ) -> Divergence:
         """Compute KL(π_θ, prior), exactly if the prior is a member of the family."""
-        if isinstance(prior, Distribution) and prior.family == self:
-            return Divergence(self.kl(theta, prior.theta))
+        known = as_distribution(prior)
+        if known is not None and known.family == self:
+            return Divergence(self.kl(theta, known.theta))
         return super().divergence(theta, prior, seed, count)
 
 
@@ -321,9 +351,9 @@ class Distribution:
     @property
     def exponential(self) -> Family:
         """Return the family; TypeError if it is not an exponential family."""
-        if not isinstance(self.family, Family):
+        if self.family.exponential is None:
             raise TypeError(f"{self.family} is not an exponential family, which is needed here")
-        return self.family
+        return self.family.exponential
 
     @cached_property
     def mean_statistics(self) -> FloatArray:
@@ -366,8 +396,18 @@ class Distribution:
         return Distribution(self.family, theta)
 
 
+def as_distribution(density: object) -> Distribution | None:
+    """Return a density that is a member of a family; None for any other."""
+    return density if isinstance(density, Distribution) else None
+
+
 class Whitening(ABC):
     """Coordinates in which one member of a family is standard."""
+
+    @property
+    def normal(self) -> NormalWhitening | None:
+        """These coordinates, if the member is a Gaussian: then they are normal."""
+        return None
 
     @abstractmethod
     def points(self, x: FloatArray) -> FloatArray:

@@ -140,6 +140,10 @@ class NormalWhitening(Whitening):
         self.family, self.theta = family, theta
         self.mean, self.root = family._standard(theta)
 
+    @property
+    def normal(self) -> NormalWhitening:
+        return self
+
     @cached_property
     def covariance(self) -> FloatArray:
         """Compute C⁻ᵀC⁻¹: (dim, dim)."""
@@ -189,6 +193,10 @@ class Gaussian(GaussianFamily):
     within a group are statistics; an index in no group is a group of its own. Cholesky factors and
     inverses have the same zeros.
     """
+
+    @property
+    def gaussian(self) -> Gaussian:
+        return self
 
     def __init__(self, dim: int, blocks: Sequence[Sequence[int]] | None = None):
         self._groups = _groups(check_dim(dim), blocks)

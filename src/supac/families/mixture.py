@@ -10,7 +10,15 @@ from scipy.special import logsumexp
 
 from supac.arrays import FloatArray, vector, whole
 from supac.codec import register
-from supac.families.family import Density, Distribution, Divergence, Family, ParametricFamily, Seed
+from supac.families.family import (
+    Density,
+    Distribution,
+    Divergence,
+    Family,
+    ParametricFamily,
+    Seed,
+    as_distribution,
+)
 
 _MOST_ODDS = float(np.log(20.0))
 _PACE = 0.1  # largest change of the log-odds of a weight in one step
@@ -33,6 +41,10 @@ class Mixture(ParametricFamily):
 
     def __repr__(self) -> str:
         return f"Mixture({self.base}, {self.count})"
+
+    @property
+    def mixture(self) -> Mixture:
+        return self
 
     def split(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return log-weights (count,) and component parameters (count, base.size)."""
@@ -109,7 +121,8 @@ class Mixture(ParametricFamily):
         distribution, in [0, log(count)]: only the last term is estimated from draws.
         """
         log_weights, components = self.split(theta)
-        family = prior.family if isinstance(prior, Distribution) else None
+        known = as_distribution(prior)
+        family = None if known is None else known.family
         both_gaussian = family is not None and family.is_gaussian and self.base.is_gaussian
         if not (family == self.base or both_gaussian):
             return super().divergence(theta, prior, seed, count)

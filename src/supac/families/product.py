@@ -27,7 +27,7 @@ class Product(Family):
         if groups is None:
             ends = np.cumsum([factor.dim for factor in factors])
             groups = [range(e - f.dim, e) for f, e in zip(factors, ends, strict=True)]
-        self.factors = tuple(factors)
+        self._factors = tuple(factors)
         self.groups: tuple[IntArray, ...] = tuple(np.array(g, dtype=np.intp) for g in groups)
         if [len(group) for group in self.groups] != [factor.dim for factor in self.factors]:
             raise ValueError("groups must give each factor as many coordinates as it has")
@@ -37,6 +37,10 @@ class Product(Family):
         super().__init__(dim, size, self.factors, tuple(tuple(g.tolist()) for g in self.groups))
         self.chart_size = sum(factor.chart_size for factor in self.factors)
         self._pairs = list(zip(self.factors, self.groups, strict=True))
+
+    @property
+    def factors(self) -> tuple[Family, ...]:
+        return self._factors
 
     @cached_property
     def coupled(self) -> BoolArray:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from supac.arrays import BoolArray, FloatArray, positive, whole
-from supac.problem.bounds import Bound, MaurerLangfordSeeger
-from supac.problem.composite import Composite, parts_of
-from supac.problem.losses import ResidualLoss
-from supac.problem.observation import ObservationLoss
+from supac.problem.bounds import Bound, Declared, MaurerLangfordSeeger
+from supac.problem.composite import parts_of
+from supac.problem.losses import ResidualLoss, as_residual_loss
+from supac.problem.observation import as_observation_loss, residual_loss_of
 
 _FAR = 1e6  # noise standard deviations
 _ROUNDING = 1e-12
@@ -217,45 +217,51 @@ def basis_of(
     data); for any other risk the bound's n and ceiling are the user's declaration. A given n is the
     number of independent stretches of equal size, at most the number of data.
     """
-    count = getattr(bound, "n", None) if n is None else whole(n, "n, the number of data,", least=1)
-    top = positive(getattr(bound, "ceiling", 1.0) if ceiling is None else ceiling, "ceiling")
+    declared = Declared.by(bound)
+    count = declared.n if n is None else whole(n, "n, the number of data,", least=1)
+    known = (each for each in (ceiling, declared.ceiling, 1.0) if each is not None)
+    top = positive(next(known), "ceiling")
     loss, data = parts_of(risk).loss, parts_of(risk).data
-    if isinstance(loss, ResidualLoss | ObservationLoss) and loss.unbounded:
-        raise CertificateError(loss.unbounded)
-    if isinstance(loss, ObservationLoss):
-        loss = loss.residual_loss or loss
-    known = isinstance(loss, ResidualLoss)
-    if isinstance(loss, ResidualLoss) and type(loss).each is ResidualLoss.each:
+    for own in (as_observation_loss(loss), as_residual_loss(loss)):
+        if own is not None and own.unbounded:
+            raise CertificateError(own.unbounded)
+    residual = residual_loss_of(loss)
+    if residual is not None and type(residual).each is ResidualLoss.each:
         raise CertificateError(
-            f"{loss!r} does not say what it is a mean of: give it a method `each`, or choose a "
+            f"{residual!r} does not say what it is a mean of: give it a method `each`, or choose a "
             "loss that has one, such as Welsch()"
         )
-    if not known and count is None:
+    if residual is None and count is None:
         raise CertificateError(
             "n, the number of independent data behind the risk, is not known: give the bound n "
             "and delta, or give the risk as Composite(simulate, Welsch(), Observations(…))"
         )
-    if data is None and not known:
+    if data is None and residual is None:
         assert count is not None
         return Basis(top, np.full(count, 1.0 / count))
     labels = getattr(data, "blocks_of_measured", None)
     weights, words = _weights(labels, getattr(data, "measured", measured), count)
     sequential = bool(getattr(data, "sequential", False))
     words = "rows of data" if sequential and getattr(data, "blocks", None) is None else words
-    if isinstance(loss, ResidualLoss):
+    if residual is not None:
         kept = None if labels is None else np.asarray(labels, dtype=np.float64)
         return Basis(
-            loss.ceiling or top, weights, loss, words, sequential, declared_n=count, labels=kept
+            residual.ceiling or top,
+            weights,
+            residual,
+            words,
+            sequential,
+            declared_n=count,
+            labels=kept,
         )
     return Basis(top, weights, None, words, sequential, declared_n=count)
 
 
 def losses_are_known(risk: object) -> bool:
     """Return True if a run of this risk has a loss of each independent datum, to bet on."""
-    if not isinstance(risk, Composite) or getattr(risk.data, "sequential", False):
-        return False
-    own: object = risk.loss
-    return isinstance(own.residual_loss if isinstance(own, ObservationLoss) else own, ResidualLoss)
+    parts = parts_of(risk)
+    sequential = getattr(parts.data, "sequential", False)
+    return not sequential and residual_loss_of(parts.loss) is not None
 
 
 def _weights(

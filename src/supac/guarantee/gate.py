@@ -12,6 +12,7 @@ from supac.guarantee.provenance import Provenance
 from supac.problem.bounds import (
     Bound,
     Catoni,
+    Declared,
     MaurerLangfordSeeger,
     McAllester,
     fixed_temperature,
@@ -19,7 +20,7 @@ from supac.problem.bounds import (
 
 
 def _check_proof(bound: Bound, *, of_draws: bool) -> None:
-    if not (getattr(bound, "proof", "") and is_dataclass(type(bound))):
+    if not (bound.proof and is_dataclass(type(bound))):
         raise CertificateError(
             f"{bound!r} cites no proof, so it guarantees nothing: use one of supac's bounds, or "
             'name the theorem where yours is defined, class Mine(Bound, proof="…")'
@@ -89,7 +90,7 @@ def bound_to_certify(bound: Bound, basis: Basis) -> Bound:
     π[R] + λ·KL without n is an objective, and where R is the root of a mean, λ belongs to another
     scale. The choice depends on neither the data nor the runs.
     """
-    if fixed_temperature(bound) is None or not (basis.root or getattr(bound, "n", None) is None):
+    if fixed_temperature(bound) is None or not (basis.root or Declared.by(bound).n is None):
         return bound
     kind = McAllester if basis.sequential else MaurerLangfordSeeger
     return kind(basis.number(kind), 0.05, basis.ceiling)

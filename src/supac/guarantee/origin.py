@@ -19,10 +19,10 @@ import numpy as np
 from supac.codec import Named, Spec, from_spec_or_name, to_spec
 from supac.guarantee.provenance import Provenance
 from supac.guarantee.seen import SeenData
-from supac.problem.bounds import Bound, fixed_temperature
+from supac.problem.bounds import Bound, Declared, fixed_temperature
 from supac.problem.composite import loss_and_data
-from supac.problem.losses import ResidualLoss
-from supac.problem.observation import ObservationLoss
+from supac.problem.losses import as_residual_loss
+from supac.problem.observation import as_observation_loss
 
 COLUMN = "origin"
 """Column of exported tables with the origin of their runs."""
@@ -82,8 +82,8 @@ class Origin:
             data=digest(data),
             seen=seen,
             temperature=None if bound is None else fixed_temperature(bound),
-            ceiling=getattr(bound, "ceiling", None),
-            n=getattr(bound, "n", None),
+            ceiling=Declared.by(bound).ceiling,
+            n=Declared.by(bound).n,
             provenance=provenance,
         )
 
@@ -147,14 +147,15 @@ class Origin:
         kept = from_spec_or_name(self.loss)
         if isinstance(kept, Named):  # only its name is known, or not even that
             return kept in (UNKNOWN_LOSS, from_spec_or_name(to_spec(loss)))
-        capped = isinstance(loss, ResidualLoss) and loss.ceiling is None
-        further = getattr(bound, "ceiling", None)
+        residual = as_residual_loss(loss)
+        capped = residual is not None and residual.ceiling is None
+        further = Declared.by(bound).ceiling
         changed = capped and None not in (self.ceiling, further) and self.ceiling != further
         return self.loss == _of_each(loss) and not changed
 
     def _fewer_dependent(self, now: SeenData, bound: Bound | None) -> bool:
         """Return True if a larger share of the data than before is said to be independent."""
-        further: int | None = getattr(bound, "n", None)
+        further = Declared.by(bound).n
         assert self.seen is not None
         then, data = self.seen.training, now.training
         if self.n is None or further is None or then is None or data is None:
@@ -209,5 +210,6 @@ def digest(value: object) -> str:
 
 def _of_each(loss: object) -> Spec:
     """Return the loss of a residual as JSON, without the data that a loss of columns has."""
-    own = loss.residual_loss if isinstance(loss, ObservationLoss) else None
+    observed = as_observation_loss(loss)
+    own = None if observed is None else observed.residual_loss
     return to_spec(loss if own is None else own)

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from supac.codec import Spec, from_spec, to_spec
-from supac.problem.composite import Composite, ResidualData
-from supac.problem.data import Observations
+from supac.problem.composite import ResidualData, parts_of
+from supac.problem.data import Observations, as_observations
 
 _ROUNDING = 1e-6  # relative
 _OF_NOISE = 0.01
@@ -62,13 +62,10 @@ class SeenData:
     @classmethod
     def of(cls, risk: object) -> SeenData | None:
         """Return the data of a risk; None if their measurements are not known."""
-        if not isinstance(risk, Composite):
-            return None
-        data = risk.data.data if isinstance(risk.data, ResidualData) else risk.data
-        held_out = risk.held_out
-        if not isinstance(data, Observations):
-            return None
-        return cls(data, held_out if isinstance(held_out, Observations) else None)
+        parts = parts_of(risk)
+        data = parts.data.data if isinstance(parts.data, ResidualData) else parts.data
+        training = as_observations(data)
+        return None if training is None else cls(training, as_observations(parts.held_out))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SeenData) and self._text == other._text

@@ -9,7 +9,7 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.codec import Spec
-from supac.families import Distribution
+from supac.families import Distribution, as_distribution
 from supac.meta.step import Lesson
 from supac.meta.task import Environment
 from supac.problem import Batch, Evaluations, Problem
@@ -45,16 +45,15 @@ class TaskState:
     def settled(self, problem: Problem) -> TaskState:
         """End the visit: set objective, weight and prior."""
         posterior = self.state.posterior
-        assert isinstance(problem.prior, Distribution)
-        kl = posterior.kl(problem.prior)
+        prior = as_distribution(problem.prior)
+        assert prior is not None
+        kl = posterior.kl(prior)
         weight = fixed_temperature(problem.bound)
         if weight is None:
             # An approximation: `info` holds the mean risk before the last step.
             weight = slopes(problem.bound, self.info.mean_risk, kl)[1]
         objective = self.info.predicted
-        return replace(
-            self, asked=None, objective=objective, weight=weight, prior=problem.prior.theta
-        )
+        return replace(self, asked=None, objective=objective, weight=weight, prior=prior.theta)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from supac.arrays import FloatArray, frozen, vector
 from supac.codec import describe
-from supac.families import Distribution, Family
+from supac.families import Distribution
 from supac.guarantee.seen import SeenData
 from supac.meta.step import prior_of
 from supac.problem import Bound, Problem
@@ -98,7 +98,7 @@ class Environment:
                 "prior must be a Distribution, such as gaussian(mean, covariance), or Parameters, "
                 f"not {self.prior!r}"
             )
-        if not isinstance(self.prior.family, Family):
+        if self.prior.family.exponential is None:
             raise TypeError(
                 "prior must be a member of an exponential family, such as gaussian(mean, "
                 f"covariance), not of {self.prior.family}: only there is the best prior of several "

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from supac.families import Distribution
+from supac.families import Distribution, as_distribution
 from supac.problem import Parameters, joined, names_of
 from supac.record.calibrated import Calibrated
 from supac.record.many_parameters import FEW, shown
@@ -111,5 +111,5 @@ def track_of(run: Calibrated) -> Track:
             steps.append((before, posterior))
         before += count
     queries, posteriors = zip(*steps, strict=True)
-    prior = record.prior if isinstance(record.prior, Distribution) else posteriors[0]
+    prior = as_distribution(record.prior) or posteriors[0]
     return Track(queries, posteriors, record.parameters, prior)

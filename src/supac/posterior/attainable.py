@@ -15,16 +15,17 @@ import numpy as np
 from scipy.special import ndtri
 
 from supac.arrays import FloatArray
-from supac.families import Distribution
+from supac.families import Distribution, as_distribution
 from supac.guarantee.basis import Basis, CertificateError, basis_of
 from supac.guarantee.ensemble import PASSED
 from supac.guarantee.kl_inf import kl_inf_inverse, log_regret
 from supac.guarantee.provenance import Provenance
 from supac.guarantee.stakes import held_out_limit, mixture_limit
 from supac.posterior.emulation import EmulatedOutputs
-from supac.problem import Composite, Observations
-from supac.problem.bounds import Bound, MaurerLangfordSeeger
-from supac.problem.losses import CappedSquare, ResidualLoss, Welsch
+from supac.problem import Composite
+from supac.problem.bounds import Bound, Declared, MaurerLangfordSeeger
+from supac.problem.composite import parts_of
+from supac.problem.losses import CappedSquare, ResidualLoss, Welsch, as_residual_loss
 from supac.record.record import Record
 from supac.search.algorithm import one_thread
 from supac.shape import MOST_PARAMETERS, sample_ray
@@ -79,7 +80,9 @@ def attainable_before(risk: object, bound: Bound, dim: int) -> Attainable | None
 
     The residuals are quantiles of standard normal noise, and each parameter costs two nats.
     """
-    if not isinstance(risk, Composite) or not isinstance(risk.loss, ResidualLoss):
+    parts = parts_of(risk)
+    loss = as_residual_loss(parts.loss)
+    if loss is None:
         return None
     try:
         basis = basis_of(risk, bound)
@@ -89,14 +92,14 @@ def attainable_before(risk: object, bound: Bound, dim: int) -> Attainable | None
         return None
     n, delta = basis.number(MaurerLangfordSeeger), _delta(bound)
     few = ndtri((np.arange(n) + 0.5) / n)[None]
-    losses = _shares(basis, risk.loss, few)
+    losses = _shares(basis, loss, few)
     nats = _NATS * dim
 
     def limit(times: int, nats: float) -> float:
         return basis.in_risk(basis.top * _pooled(losses, nats, times * n, delta))
 
     others = {MORE: limit(2, nats + 0.5 * dim * np.log(2.0)), KNOWN: limit(1, 0.0)}
-    if risk.held_out is None and n > 1:
+    if parts.held_out is None and n > 1:
         others[HALF] = basis.in_risk(basis.top * _of_half(losses[0], n, delta, dim, fitted=False))
     return Attainable(limit(1, nats), nats, n, others, emulated=False)
 
@@ -106,17 +109,14 @@ def attainable(record: Record) -> Attainable | None:
 
     None also where the loss of each datum or the prior's density is not known, or for many data.
     """
-    prior, posterior, loss, data, bound = (
-        record.prior, record.posterior, record.settings.loss, record.settings.data, record.bound
-    )  # fmt: skip
-    if not (isinstance(prior, Distribution) and prior.family.is_gaussian and posterior is not None):
+    prior, posterior, bound = as_distribution(record.prior), record.posterior, record.bound
+    loss, data = as_residual_loss(record.settings.loss), record.settings.observations
+    if posterior is None or prior is None or not prior.family.is_gaussian:
         return None
-    plain = isinstance(loss, ResidualLoss) and type(loss).each is not ResidualLoss.each
-    if not plain or not isinstance(data, Observations) or bound is None:
+    if loss is None or type(loss).each is ResidualLoss.each or data is None or bound is None:
         return None
     if prior.dim > MOST_PARAMETERS or data.sequential or data.measured > _MOST_DATA:
         return None
-    assert isinstance(loss, ResidualLoss)
     try:
         emulated = EmulatedOutputs.of(record, posterior)
         basis = basis_of(Composite(_nothing, loss, data), bound)
@@ -232,7 +232,7 @@ def _wider(loss: ResidualLoss) -> ResidualLoss | None:
 
 
 def _delta(bound: Bound) -> float:
-    return float(getattr(bound, "delta", None) or 0.05)
+    return float(Declared.by(bound).delta or 0.05)
 
 
 def _nothing(x: FloatArray) -> FloatArray:

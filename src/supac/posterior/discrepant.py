@@ -13,10 +13,9 @@ from supac.posterior.emulation import EmulatedOutputs
 from supac.posterior.observed import SIMULATED
 from supac.posterior.outputs import Outputs
 from supac.problem import Observations
-from supac.problem.columns import ColumnLoss
+from supac.problem.columns import ColumnLoss, as_column_loss
 from supac.problem.correlated import Discrepancy
 from supac.problem.fields import COVARIANCES
-from supac.problem.observation import loss_of_outputs
 from supac.problem.shared_factors import SharedFactors
 from supac.record.record import Record
 
@@ -47,8 +46,8 @@ class PredictedDiscrepancy:
 
 def has_discrepancy(record: Record) -> bool:
     """Return True if a discrepancy was calibrated."""
-    own = loss_of_outputs(record.settings.loss)
-    return isinstance(own, ColumnLoss) and isinstance(own.errors, Discrepancy)
+    own = as_column_loss(record.settings.loss)
+    return own is not None and own.discrepancy is not None
 
 
 def discrepancy_at(
@@ -64,10 +63,10 @@ def discrepancy_at(
     with the noise variances S: far from the data these are 0 and a² again. What is simulated for
     the data is emulated from the runs of the record.
     """
-    own, data = loss_of_outputs(record.settings.loss), record.settings.observations
+    own, data = as_column_loss(record.settings.loss), record.settings.observations
     if table is None or data is None or record.parameters is None:
         return None
-    if not isinstance(own, ColumnLoss) or not isinstance(own.errors, Discrepancy):
+    if own is None or own.discrepancy is None:
         return None
     if continues and data.experiments is not None and len(set(data.experiments)) > 1:
         raise ValueError(
@@ -79,7 +78,7 @@ def discrepancy_at(
     mean = np.zeros((len(draws), table.width))
     deviation = np.full(mean.shape, np.nan)
     residuals = _residuals(record, data, own, draws, z) if continues else None
-    for column, amplitude, length in _columns(own.errors, data, table):
+    for column, amplitude, length in _columns(own.discrepancy, data, table):
         place = table.places(column)
         if amplitude < 0:
             deviation[:, place] = 0.0
@@ -133,15 +132,15 @@ def _conditioned(
     z: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
     """Return mean and deviation at the times for each draw: (n, times)."""
-    assert isinstance(loss.errors, Discrepancy)
+    assert loss.discrepancy is not None
     assert data.times is not None
-    correlation = COVARIANCES[loss.errors.covariance]
+    correlation = COVARIANCES[loss.discrepancy.covariance]
     rows = np.flatnonzero(data.needed.reshape(-1, data.rows)[data.columns.index(column)])
     cells = data.columns.index(column) * data.rows + rows
     there, noise = data.times[rows], data.noise[cells]
     ahead = np.abs(times[:, None] - there)
     levels = loss.cells(z.shape[1]).level(z)[:, cells[0]]
-    factors = SharedFactors(there, noise, loss.errors.covariance)
+    factors = SharedFactors(there, noise, loss.discrepancy.covariance)
     mean, variance = np.empty((2, len(z), len(times)))
     for i, (amplitude, length) in enumerate(own):
         cross = amplitude**2 * correlation(ahead / length)

@@ -14,10 +14,10 @@ from supac.emulator.paths import Paths, draw_paths
 from supac.emulator.process import Hyperprior, Process
 from supac.emulator.tuning import DEFAULT
 from supac.emulator.units import Inputs
-from supac.families import Distribution
+from supac.families import Distribution, as_distribution
 from supac.posterior.observed import as_calibrated
 from supac.posterior.outputs import Outputs
-from supac.problem.observation import ObservationLoss
+from supac.problem.observation import as_observation_loss
 from supac.problem.problem import user_scales_of
 from supac.record.record import Record
 from supac.record.run import Run, outputs_as_rows
@@ -79,8 +79,8 @@ class EmulatedOutputs:
         unit = float(np.sqrt((scores**2).mean()))
         inputs = under.dim - record.observation
         loss = record.settings.loss
-        prior = record.prior if isinstance(record.prior, Distribution) else under
-        known = loss if isinstance(loss, ObservationLoss) else None
+        prior = as_distribution(record.prior) or under
+        known = as_observation_loss(loss)
         context = Context(prior=prior, user_scales=user_scales_of(record.parameters), loss=known)
         process, seen = _fitted(context, x, inputs, scores / unit, under)
         loadings, constant = unit * right[:count].T, rows[0].copy()
@@ -184,12 +184,13 @@ def risk_of(
     if observed is not None and observed.logarithmic:
         least = np.maximum(emulated.mean - 10.0 * emulated.deviation, 1e-6 * np.abs(emulated.mean))
         least = np.maximum(least, 1e-300)
-    parameters = record.parameters
+    parameters, observing = record.parameters, as_observation_loss(loss)
 
     def risk(outputs: FloatArray, x: FloatArray) -> FloatArray:
         rows = emulated.every(outputs if least is None else np.maximum(outputs, least))
-        if isinstance(loss, ObservationLoss):
-            within = (loss if residuals is None else loss.for_data(data)).within(parameters)
+        if observing is not None:
+            known = observing if residuals is None else observing.for_data(data)
+            within = known.within(parameters)
             full = within.rows(rows, x)
             seen = full if residuals is None else within.residuals(residuals, full)
             return np.asarray(within(seen))

@@ -9,10 +9,9 @@ import numpy as np
 
 from supac.arrays import BoolArray, IntArray
 from supac.posterior.outputs import Outputs
-from supac.problem import Observations
-from supac.problem.columns import ColumnLoss, ObservedCells
-from supac.problem.correlated import Discrepancy
-from supac.problem.observation import loss_of_outputs, observation_count
+from supac.problem.columns import ObservedCells, as_column_loss
+from supac.problem.data import as_observations
+from supac.problem.observation import observation_count
 from supac.record.record import Record
 
 SIMULATED = "simulated"
@@ -32,11 +31,11 @@ class ObservedData:
     @classmethod
     def of(cls, loss: object, data: object) -> ObservedData | None:
         """Return those of a calibration; None if it has no parameters of columns."""
-        own = loss_of_outputs(loss)
-        if not isinstance(own, ColumnLoss) or not isinstance(data, Observations):
+        own, seen = as_column_loss(loss), as_observations(data)
+        if own is None or seen is None:
             return None
-        measured = np.isfinite(own.values).reshape(len(data.columns), data.rows)
-        return cls(Outputs.of_data(data), own.cells(observation_count(loss)), measured)
+        measured = np.isfinite(own.values).reshape(len(seen.columns), seen.rows)
+        return cls(Outputs.of_data(seen), own.cells(observation_count(loss)), measured)
 
     def describe(self, table: Outputs, own_noise: Collection[str] = ()) -> Outputs:
         """Return a table with the parameters of its columns, but for the noise of some.
@@ -96,8 +95,8 @@ def as_calibrated(
     if table.observed is not None or not record.observation:
         return table
     known = ObservedData.of(record.settings.loss, record.settings.data)
-    own = loss_of_outputs(record.settings.loss)
-    discrepant = isinstance(own, ColumnLoss) and isinstance(own.errors, Discrepancy)
+    own = as_column_loss(record.settings.loss)
+    discrepant = own is not None and own.discrepancy is not None
     if known is not None and discrepant and not noise_of_discrepant:
         return replace(known.describe(table, table.columns), noise=None, share=None)
     if known is not None:

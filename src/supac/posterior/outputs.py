@@ -12,6 +12,7 @@ from supac.arrays import BoolArray, FloatArray, finite, frozen, whole
 from supac.codec import register
 from supac.problem import MeasuredOutputs, Observations
 from supac.problem.columns import ObservedCells
+from supac.problem.data import as_observations
 
 OTHER_NUMBER = "but the scenario has"
 """Words of a failed run with another number of outputs than those of the scenario."""
@@ -103,8 +104,9 @@ class Outputs:
     @classmethod
     def of_simulation(cls, data: object) -> Outputs | None:
         """Make the table of what is simulated for these data; None if its names are not known."""
-        if isinstance(data, Observations):
-            return cls.of_data(data)
+        observed = as_observations(data)
+        if observed is not None:
+            return cls.of_data(observed)
         names = getattr(data, "output_names", None)
         return None if names is None else cls(tuple(names), 1)
 

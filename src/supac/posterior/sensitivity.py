@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from supac.arrays import FloatArray, IntArray, whole
-from supac.families import Distribution
+from supac.families import as_distribution
 from supac.posterior.emulation import RISK, EmulatedOutputs, risk_of
 from supac.posterior.observed_moments import OutputMoments, moments_of
 from supac.posterior.outputs import Outputs
@@ -171,8 +171,8 @@ def sensitivity(
     if under not in ("posterior", "prior"):
         raise ValueError(f'under must be "posterior" or "prior", not {under!r}')
     record = posterior.own_record
-    over = record.known_posterior() if under == "posterior" else record.prior
-    if not isinstance(over, Distribution):
+    over = record.known_posterior() if under == "posterior" else as_distribution(record.prior)
+    if over is None:
         raise ValueError("the file has only the name of the prior, over which nothing can be drawn")
     names, groups = factors_of(record.parameters, over.dim)
     limit = max(_POINTS // (2 * len(groups) + 1), 8 * _BATCHES)

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import softmax
 
 from supac.arrays import FloatArray, IntArray
-from supac.families import Distribution, Mixture, Product
+from supac.families import Distribution, Mixture
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +44,9 @@ class PickFreeze:
         rng: np.random.Generator,
     ) -> PickFreeze:
         """Draw n sets of points; ValueError for a distribution without known conditionals."""
-        if isinstance(of.family, Mixture) and of.family.base.is_gaussian:
-            return cls._of_mixture(of, of.family, groups, n, rng)
+        mixture = of.family.mixture
+        if mixture is not None and mixture.base.is_gaussian:
+            return cls._of_mixture(of, mixture, groups, n, rng)
         x, other = of.sample(n, rng), of.sample(n, rng)
         kept, anew = np.tile(other, (len(groups), 1, 1)), np.tile(x, (len(groups), 1, 1))
         covariance = _covariance(of)
@@ -169,8 +170,7 @@ def _covariance(of: Distribution) -> FloatArray | None:
     coupled = family.coupled & ~np.eye(of.dim, dtype=bool)
     if not coupled.any():
         return None
-    factors = family.factors if isinstance(family, Product) else (family,)
-    if all(each.is_gaussian or each.dim == 1 for each in factors):
+    if all(each.is_gaussian or each.dim == 1 for each in family.factors):
         return of.covariance
     raise ValueError(
         f"Sobol indices need independent parameters or a Gaussian, not {family}: give the other of "

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import entr, rel_entr, xlogy
@@ -296,6 +296,22 @@ class Thiemann(
         return (risk + complexity / trade_off) / (1.0 - 0.5 * trade_off)
 
 
+class Declared(NamedTuple):
+    """Numbers that a bound declares, each None where it does not."""
+
+    n: int | None = None
+    """Number of independent data."""
+    delta: float | None = None
+    """Probability of failure."""
+    ceiling: float | None = None
+    """Largest possible risk."""
+
+    @classmethod
+    def by(cls, bound: object) -> Declared:
+        """Return what a bound has declared; one of the user's own may have no such attributes."""
+        return cls(*(getattr(bound, name, None) for name in cls._fields))
+
+
 def fixed_temperature(bound: Bound) -> float | None:
     """Return λ of a bound π[R] + λ·KL + constant; None for other bounds."""
     if isinstance(bound, Catoni) and isinstance(bound.temperature, int | float):
@@ -305,7 +321,7 @@ def fixed_temperature(bound: Bound) -> float | None:
 
 def slopes(bound: Bound, mean_risk: float, kl: float) -> tuple[float, float]:
     """Compute ∂bound/∂mean_risk and ∂bound/∂kl by central differences."""
-    ceiling = getattr(bound, "ceiling", 1.0)
+    ceiling = Declared.by(bound).ceiling or 1.0
     h, k = 1e-6 * max(abs(mean_risk), 1e-3 * ceiling), 1e-6 * max(kl, 1e-3)
     by_risk = (bound(mean_risk + h, kl) - bound(mean_risk - h, kl)) / (2.0 * h)
     by_kl = (bound(mean_risk, kl + k) - bound(mean_risk, max(kl - k, 0.0))) / (k + min(kl, k))
@@ -318,10 +334,10 @@ def trade_off(bound: Bound, mean_risk: float, kl: float) -> float:
     Where a vacuous bound does not grow with KL any more, use McAllester's, which always does.
     """
     by_risk, by_kl = slopes(bound, mean_risk, kl)
-    n, delta = getattr(bound, "n", None), getattr(bound, "delta", None)
+    n, delta, ceiling = Declared.by(bound)
     if by_kl != 0.0 or n is None or delta is None:
         return by_risk / by_kl
-    substitute = McAllester(n, delta, getattr(bound, "ceiling", 1.0))
+    substitute = McAllester(n, delta, ceiling or 1.0)
     by_risk, by_kl = slopes(substitute, max(mean_risk, 0.1), kl)
     return by_risk / by_kl
 

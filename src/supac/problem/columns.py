@@ -11,10 +11,11 @@ import numpy as np
 
 from supac.arrays import FloatArray, IntArray, frozen
 from supac.codec import register
-from supac.problem.correlated import CorrelatedErrors, Spread
+from supac.problem.correlated import CorrelatedErrors, Discrepancy, Spread
 from supac.problem.data import Observations
 from supac.problem.likelihood import UNBOUNDED
-from supac.problem.losses import ResidualLoss, SquareLoss
+from supac.problem.losses import SquareLoss, as_residual_loss, reason_of_no_ceiling
+from supac.problem.observation import loss_of_outputs
 
 
 @register
@@ -96,13 +97,22 @@ class ColumnLoss:
     """Errors that are correlated in time, for a likelihood; by default they are independent."""
 
     def __post_init__(self) -> None:
-        if self.errors is not None and not isinstance(self.loss, Likelihood):
+        if self.errors is not None and not self._is_likelihood:
             raise ValueError(f"errors need a likelihood as loss, not {self.loss!r}")
         for name in ("scales", "offsets", "levels"):
             object.__setattr__(self, name, np.array(getattr(self, name), dtype=np.intp))
         for name in ("values", "noise"):
             given = np.array(getattr(self, name), dtype=np.float64)
             object.__setattr__(self, name, frozen(given))
+
+    @property
+    def discrepancy(self) -> Discrepancy | None:
+        """The discrepancy of the model, if the errors are one."""
+        return self.errors if isinstance(self.errors, Discrepancy) else None
+
+    @property
+    def _is_likelihood(self) -> bool:
+        return isinstance(self.loss, Likelihood)
 
     def for_data(self, data: Observations) -> ColumnLoss:
         """Return the loss of other measurements of the same cells."""
@@ -127,7 +137,7 @@ class ColumnLoss:
     @property
     def unbounded(self) -> str:
         """Return why there is no certificate, if the loss can have no ceiling."""
-        return str(getattr(self.loss, "unbounded", ""))
+        return reason_of_no_ceiling(self.loss)
 
     def residuals(self, simulated: FloatArray, z: FloatArray) -> FloatArray:
         """Return residuals of the observed values from those of the simulated ones: (n, m)."""
@@ -146,7 +156,7 @@ class ColumnLoss:
             if errors is not None:
                 return errors.value(residuals, self._spread(z), z) + self._log_noise(z)
             risk = np.asarray(self.loss(residuals))
-            return risk + self._log_noise(z) if isinstance(self.loss, Likelihood) else risk
+            return risk + self._log_noise(z) if self._is_likelihood else risk
 
     def _spread(self, z: FloatArray) -> Spread:
         """Return the standard error of each measurement."""
@@ -158,13 +168,13 @@ class ColumnLoss:
 
     def each(self, simulated: FloatArray, z: FloatArray) -> FloatArray | None:
         """Compute the loss of each datum, of which the loss is the mean: (n, m)."""
-        if not isinstance(self.loss, ResidualLoss):
-            return None
-        return self.loss.each(self.residuals(simulated, z))
+        loss = as_residual_loss(self.loss)
+        return None if loss is None else loss.each(self.residuals(simulated, z))
 
     def slopes(self, simulated: FloatArray, z: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """Compute the derivatives in residuals of what was simulated, and in z."""
-        if not isinstance(self.loss, ResidualLoss):
+        loss = as_residual_loss(self.loss)
+        if loss is None:
             return None
         residuals = self.residuals(simulated, z)
         own, every = self._measured, _with(z, 1.0)
@@ -172,12 +182,12 @@ class ColumnLoss:
         further = None
         if own.errors is not None:
             further = own.errors.slopes(residuals, self._spread(z), z)
-        slopes = self.loss.slopes(residuals) if further is None else further.by_residual
+        slopes = loss.slopes(residuals) if further is None else further.by_residual
         if slopes is None:
             return None
         by_value = slopes / level  # of the residual, in units of the known noise
         by_level = -slopes * residuals / level
-        if isinstance(self.loss, Likelihood):
+        if self._is_likelihood:
             by_level = by_level + 1.0 / level / residuals.shape[1]
         if further is not None:
             by_level = by_level + further.by_level
@@ -202,6 +212,12 @@ class ColumnLoss:
         levels = _with(z, 1.0)[:, self._measured.levels]
         residuals = self.residuals(data.residuals(simulated), z) * levels
         return replace(data, noise=data.noise * usual), data.outputs(residuals)
+
+
+def as_column_loss(loss: object) -> ColumnLoss | None:
+    """Return the loss that knows scales, offsets and noise levels of columns; None if none does."""
+    own = loss_of_outputs(loss)
+    return own if isinstance(own, ColumnLoss) else None
 
 
 def _with(z: FloatArray, last: float) -> FloatArray:

@@ -12,7 +12,12 @@ from supac.arrays import FloatArray, whole
 from supac.jacobian import split_answer
 from supac.problem.coarse import Coarse, check_coarse
 from supac.problem.data import Data
-from supac.problem.observation import ObservationLoss, ObservedSimulator, residuals_for
+from supac.problem.observation import (
+    ObservationLoss,
+    ObservedSimulator,
+    as_observation_loss,
+    residuals_for,
+)
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,7 @@ class Composite:
         if self.data is not None and not callable(getattr(self.data, "residuals", None)):
             raise TypeError(f"data must have a method residuals(outputs), not be {self.data!r}")
         count = whole(self.observation, "observation", least=0)
-        if count and not isinstance(self.loss, ObservationLoss):
+        if count and as_observation_loss(self.loss) is None:
             object.__setattr__(self, "simulate", ObservedSimulator(self.simulate, count))
             object.__setattr__(self, "loss", ObservationLoss(self.loss, count))
 
@@ -104,8 +109,8 @@ class Composite:
 
     def compared(self, outputs: FloatArray) -> FloatArray:
         """Return the residuals from the data, without observation parameters: (n, m) → (n, k)."""
-        rows = self.residuals(outputs)
-        return self.loss.compared(rows) if isinstance(self.loss, ObservationLoss) else rows
+        rows, loss = self.residuals(outputs), as_observation_loss(self.loss)
+        return rows if loss is None else loss.compared(rows)
 
     def __call__(self, x: FloatArray) -> Any:
         """Return the risk of one point or of many, as `simulate` takes them."""
@@ -137,9 +142,8 @@ class Composite:
         """The risk on the held-out data; None if there are none."""
         if self.held_out is None:
             return None
-        loss = self.loss
-        if isinstance(loss, ObservationLoss):
-            loss = loss.for_data(self.held_out)
+        observed = as_observation_loss(self.loss)
+        loss = self.loss if observed is None else observed.for_data(self.held_out)
         return replace(self, loss=loss, data=self.held_out, held_out=None)
 
 
@@ -154,23 +158,33 @@ class RiskParts:
     coarse: Coarse | None = None
     tested: Composite | None = None
     """The risk on the held-out data."""
+    jacobian_cost: float | None = None
+    """In runs, if a Jacobian is to be expected."""
+
+
+def as_composite(risk: object) -> Composite | None:
+    """Return a risk in parts; None for a plain function of a point."""
+    return risk if isinstance(risk, Composite) else None
 
 
 def parts_of(risk: object) -> RiskParts:
     """Return the parts of a risk, with None for those that it has not."""
-    if not isinstance(risk, Composite):
+    own = as_composite(risk)
+    if own is None:
         return RiskParts(risk)
-    return RiskParts(risk.simulate, risk.loss, risk.data, risk.held_out, risk.coarse, risk.tested)
+    parts = (own.simulate, own.loss, own.data, own.held_out, own.coarse, own.tested)
+    return RiskParts(*parts, own.expected_cost)
 
 
 def coarse_ones(risks: Sequence[object]) -> list[Composite | None]:
     """Return each risk by its coarse model; None for those that have none."""
-    return [_by_coarse(each) if isinstance(each, Composite) else None for each in risks]
+    return [_by_coarse(as_composite(each)) for each in risks]
 
 
-def _by_coarse(risk: Composite) -> Composite | None:
-    coarse = risk.coarse
-    return None if coarse is None else replace(risk, simulate=coarse.simulate, coarse=None)
+def _by_coarse(risk: Composite | None) -> Composite | None:
+    if risk is None or risk.coarse is None:
+        return None
+    return replace(risk, simulate=risk.coarse.simulate, coarse=None)
 
 
 def loss_and_data(risk: object) -> dict[str, Any]:

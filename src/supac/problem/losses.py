@@ -58,6 +58,16 @@ class ResidualLoss(Selectable, ABC):
         """Compute the loss of each run: (n, m) → (n,)."""
 
 
+def as_residual_loss(loss: object) -> ResidualLoss | None:
+    """Return a loss of residuals; None for a function of the user's own."""
+    return loss if isinstance(loss, ResidualLoss) else None
+
+
+def reason_of_no_ceiling(loss: object) -> str:
+    """Return why a loss can have no certificate; "" if it can, as far as it says."""
+    return str(getattr(loss, "unbounded", ""))
+
+
 class SquareLoss(ResidualLoss):
     """A loss that depends on the residuals (n, m) through their mean square alone.
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.families import Distribution, Mixture, Product, StudentT
+from supac.families import Distribution, StudentT
 from supac.families.mixture import mixed_moments
 from supac.problem.marginals import LogNormal, Marginal
 from supac.problem.problem import Parameters
@@ -59,12 +59,12 @@ def _gaussians(
 ) -> tuple[FloatArray, list[tuple[FloatArray, FloatArray]]] | None:
     """Return weights, and means and covariances, of a mixture of Gaussians; None for others."""
     family = latent.family
-    factors = family.factors if isinstance(family, Product) else (family,)
-    if all(each.is_gaussian for each in factors):
+    if all(each.is_gaussian for each in family.factors):
         return np.ones(1), [family.moments(latent.theta)]
-    if isinstance(family, Mixture) and family.base.is_gaussian:
-        log_shares, components = family.split(latent.theta)
-        return np.exp(log_shares), [family.base.moments(theta) for theta in components]
+    mixture = family.mixture
+    if mixture is not None and mixture.base.is_gaussian:
+        log_shares, components = mixture.split(latent.theta)
+        return np.exp(log_shares), [mixture.base.moments(theta) for theta in components]
     return None
 
 

@@ -17,6 +17,7 @@ from supac.arrays import FloatArray
 from supac.codec import register
 from supac.jacobian import split_answer
 from supac.problem.leading import LeadingSimulator
+from supac.problem.losses import ResidualLoss, as_residual_loss, reason_of_no_ceiling
 from supac.problem.marginals import Marginal
 from supac.problem.problem import Parameters
 
@@ -46,23 +47,36 @@ class ObservedSimulator(LeadingSimulator):
         return every if jacobian is None else (every, jacobian)
 
 
+def as_observation_loss(loss: object) -> ObservationLoss | None:
+    """Return a loss of parameters that enter after the simulator; None for any other."""
+    return loss if isinstance(loss, ObservationLoss) else None
+
+
 def loss_of_outputs(loss: Any) -> Any:
     """Return the loss itself, without the parameters that enter after the simulator."""
-    return loss.loss if isinstance(loss, ObservationLoss) else loss
+    own = as_observation_loss(loss)
+    return loss if own is None else own.loss
+
+
+def residual_loss_of(loss: object) -> ResidualLoss | None:
+    """Return the loss of residuals that a loss is, or that it has of what was observed."""
+    observed = as_observation_loss(loss)
+    own = loss if observed is None else observed.residual_loss
+    return as_residual_loss(own)
 
 
 def residuals_for(
     loss: Any, residuals: Callable[[FloatArray], FloatArray], outputs: FloatArray
 ) -> FloatArray:
     """Return residuals of outputs as a loss takes them, with observation parameters if it does."""
-    if isinstance(loss, ObservationLoss):
-        return loss.residuals(residuals, outputs)
-    return np.asarray(residuals(outputs))
+    own = as_observation_loss(loss)
+    return np.asarray(residuals(outputs)) if own is None else own.residuals(residuals, outputs)
 
 
 def observation_count(loss: object) -> int:
     """Return the number of parameters that enter after the simulator."""
-    return loss.count if isinstance(loss, ObservationLoss) else 0
+    own = as_observation_loss(loss)
+    return 0 if own is None else own.count
 
 
 @register(arguments=("loss", "count"))
@@ -88,7 +102,7 @@ class ObservationLoss:
     @property
     def unbounded(self) -> str:
         """Reason why there is no certificate, if the loss is a likelihood."""
-        return str(getattr(self.loss, "unbounded", ""))
+        return reason_of_no_ceiling(self.loss)
 
     @property
     def residual_loss(self) -> object:

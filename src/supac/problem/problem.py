@@ -13,7 +13,7 @@ import numpy as np
 
 from supac.arrays import FloatArray, points
 from supac.codec import register
-from supac.families import Density, Distribution, gaussian
+from supac.families import Density, Distribution, as_distribution, gaussian
 from supac.families.family import check_dim
 from supac.problem.bounds import Bound
 from supac.problem.fields import Field
@@ -246,8 +246,7 @@ class Problem:
     @property
     def variation(self) -> Distribution:
         """Return the distribution whose covariance has the scales on which parameters vary."""
-        prior = self.prior if isinstance(self.prior, Distribution) else self.start
-        return self.scale or prior
+        return self.scale or as_distribution(self.prior) or self.start
 
 
 def parameters_of(prior: object) -> Parameters | None:

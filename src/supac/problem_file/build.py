@@ -11,13 +11,14 @@ import numpy as np
 from supac.guarantee.basis import CertificateError, basis_of
 from supac.guarantee.gate import admitted, bound_to_certify
 from supac.guarantee.provenance import Provenance
-from supac.problem import Composite, Observations, Parameters, Problem
+from supac.problem import Composite, Parameters, Problem
 from supac.problem.bounds import Bound
 from supac.problem.composite import parts_of
+from supac.problem.data import as_observations
 from supac.problem.fields import Field
-from supac.problem.losses import MeanSquare, RootMeanSquare
+from supac.problem.losses import MeanSquare, RootMeanSquare, reason_of_no_ceiling
 from supac.problem.marginals import Marginal
-from supac.problem.observation import ObservationLoss
+from supac.problem.observation import residual_loss_of
 from supac.problem_file.coarse import refuse_coarse_model, with_coarse_model
 from supac.problem_file.data import data_tables, held_out, read_known, read_observations
 from supac.problem_file.errors import Source, suggestion
@@ -230,8 +231,8 @@ def _independent_blocks(source: Source, risk: Callable[..., Any], name: str) -> 
 
     Blocks of unequal size count for less than their number.
     """
-    data = risk.data if isinstance(risk, Composite) else None
-    labels = data.blocks_of_measured if isinstance(data, Observations) else None
+    data = as_observations(parts_of(risk).data)
+    labels = None if data is None else data.blocks_of_measured
     temperature = source.table("bound").get("temperature", "auto")
     if labels is None or not name or (name == "catoni" and temperature != "auto"):
         return 0
@@ -245,8 +246,7 @@ def _independent_blocks(source: Source, risk: Callable[..., Any], name: str) -> 
 
 def _usual_ceiling(risk: Callable[..., Any], ceiling: float) -> float:
     """Return where a certificate caps the loss of a datum if nothing is said: at 3 noises."""
-    loss: object = risk.loss if isinstance(risk, Composite) else None
-    loss = loss.residual_loss if isinstance(loss, ObservationLoss) else loss
+    loss = residual_loss_of(parts_of(risk).loss)
     if isinstance(loss, MeanSquare):
         return _FAR**2
     return _FAR if isinstance(loss, RootMeanSquare) else ceiling
@@ -259,7 +259,7 @@ def _noise_is_estimated(source: Source) -> bool:
 def _without_n(risk: Callable[..., Any], reason: str) -> str:
     """Return why n cannot be, and for a likelihood what to write in its place."""
     loss, data = getattr(risk, "loss", None), getattr(risk, "data", None)
-    if not getattr(loss, "unbounded", ""):
+    if not reason_of_no_ceiling(loss):
         return reason
     count = getattr(data, "measured", 0)
     value = f"{1.0 / count:.3g} (1/{count}, one" if count else "… (one"

@@ -10,6 +10,7 @@ from typing import Any
 
 from supac.problem import Composite, Observations, Parameters
 from supac.problem.coarse import COARSE, Coarse
+from supac.problem.composite import as_composite
 from supac.problem_file.errors import Key, Source
 from supac.problem_file.experiments import Experiments, make_simulate
 from supac.problem_file.inputs import Inputs
@@ -87,7 +88,7 @@ def refuse_coarse_model(source: Source, complete: str) -> None:
 def _check_rest(source: Source, risk: Any, parameters: Parameters) -> None:
     """Raise ProblemFileError if the rest of the file does not go with a coarse model."""
     run, execution = source.table("run"), source.table("execution")
-    if not isinstance(risk, Composite):
+    if as_composite(risk) is None:
         words = "needs outputs to compare: add [data], or a [loss] of what the simulator returns"
         raise source.fail(TABLE, words)
     for found, what, fix in (

@@ -12,7 +12,8 @@ import numpy as np
 from supac.arrays import BoolArray, FloatArray
 from supac.exchange.known import KnownRuns
 from supac.exchange.other_runs import Known, known_runs
-from supac.problem import Composite, Observations, Parameters
+from supac.problem import Observations, Parameters
+from supac.problem.composite import as_composite
 from supac.problem_file.clock import read_times, starts_of_runs
 from supac.problem_file.csv_file import CSVFile
 from supac.problem_file.errors import Key, Source, no_file
@@ -363,14 +364,15 @@ def _check_known(
     path: Path, known: KnownRuns, risk: Callable[..., Any], observations: Observations | None
 ) -> None:
     """Raise ValueError if the columns do not fit the problem."""
-    if not isinstance(risk, Composite):
+    own = as_composite(risk)
+    if own is None:
         if known.outputs is not None:
             raise ValueError(
                 f"{path.name} has columns output_0, …, but without [data] and [loss] a run has no "
                 "outputs, only a risk: remove these columns, or add the tables"
             )
         return
-    count = None if observations is None else len(observations.values) + risk.observation
+    count = None if observations is None else len(observations.values) + own.observation
     wanted = "output_0, output_1, …" if count is None else f"output_0 to output_{count - 1}"
     if known.outputs is None:
         raise ValueError(
@@ -385,7 +387,7 @@ def _check_known(
     told = np.flatnonzero(np.isfinite(known.risk) & np.isfinite(known.outputs).all(axis=1))
     if not len(told):
         return
-    losses = np.asarray(risk.loss(risk.residuals(known.outputs[told])), dtype=np.float64)
+    losses = np.asarray(own.loss(own.residuals(known.outputs[told])), dtype=np.float64)
     for row, loss in zip(told, losses, strict=True):
         if not np.isclose(loss, known.risk[row]):
             raise ValueError(

@@ -10,7 +10,7 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.codec import Named, fingerprint
-from supac.families import Density, Distribution, Divergence
+from supac.families import Density, Distribution, Divergence, as_distribution
 from supac.guarantee.bands import (
     Bands,
     check_declared,
@@ -22,7 +22,7 @@ from supac.guarantee.basis import CertificateError
 from supac.guarantee.certificate import Certificate
 from supac.guarantee.ensemble import Ensemble, fresh_draws, seed_beginning_from
 from supac.problem import Bound, Parameters, names_of
-from supac.problem.bounds import trade_off
+from supac.problem.bounds import Declared, trade_off
 from supac.problem.data import Observations, as_observations
 from supac.problem.problem import latent_of, parameters_of
 from supac.record.best_run import BestRun
@@ -74,8 +74,8 @@ class Calibrated(ABC):
     @property
     def start(self) -> Distribution:
         """First posterior; by default the prior."""
-        start = self.own_record.settings.start or self.prior
-        if isinstance(start, Distribution):
+        start = as_distribution(self.own_record.settings.start or self.prior)
+        if start is not None:
             return start
         raise ValueError(
             f"{self.own_record.path} has only the name of a class of your own, "
@@ -190,8 +190,7 @@ class Calibrated(ABC):
 
         None if the covariance of prior or posterior is not known.
         """
-        known = isinstance(self.prior, Distribution)
-        return directions_of(self.prior if known else None, self.own_record.posterior)
+        return directions_of(as_distribution(self.prior), self.own_record.posterior)
 
     certificate: Certificate | None
     """Certificate of the ensemble, or of the posterior where one was added."""
@@ -281,7 +280,7 @@ class Calibrated(ABC):
             raise CertificateError(
                 "no bands: there are none yet where scales, offsets or noise levels are parameters"
             )
-        check_declared(data, getattr(bound, "n", None))
+        check_declared(data, Declared.by(bound).n)
         if self.held_out_data is not None:
             made = conformal_bands(outputs, self.held_out_data, coverage)
             return within_data(made, data, self.held_out_data)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from supac.arrays import BoolArray, FloatArray
-from supac.families import Distribution, NormalWhitening
+from supac.families import Distribution
 from supac.problem import Planned, Role
 from supac.record.run import Round, Run
 from supac.search.algorithm import State
@@ -96,8 +96,8 @@ def stage_by_last_step(state: State, start: Distribution, *, settled: bool) -> S
 
 def _at_the_centre(x: FloatArray, proposal: Distribution | None) -> BoolArray:
     """Mark points at the very centre of a Gaussian: (n,)."""
-    whitening = None if proposal is None else proposal.whiten()
-    if not isinstance(whitening, NormalWhitening):
+    whitening = None if proposal is None else proposal.whiten().normal
+    if whitening is None:
         return np.zeros(len(x), dtype=bool)
     z = whitening.points(x)
     return np.asarray(np.einsum("ij,ij->i", z, z) < _AT_THE_CENTRE**2)
@@ -107,7 +107,7 @@ def _is_wide(proposal: Distribution | None, first: Distribution | None) -> bool:
     """Return True if a proposal is the start as a look has it, after a narrow first one."""
     if proposal is None or first is None or proposal.family != first.family:
         return False
-    if not isinstance(proposal.whiten(), NormalWhitening):
+    if proposal.whiten().normal is None:
         return False
     wider = (_WIDE / _NARROW) ** 2 * first.covariance
     return np.allclose(proposal.mean, first.mean) and np.allclose(

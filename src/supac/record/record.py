@@ -16,16 +16,17 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.codec import Named, Spec, function_identity, to_spec
-from supac.families import Distribution, ParametricFamily
+from supac.families import Distribution, ParametricFamily, as_distribution
 from supac.guarantee.certificate import Certificate
 from supac.guarantee.origin import Origin
 from supac.guarantee.provenance import Provenance
 from supac.guarantee.seen import SeenData
-from supac.problem import Batch, Composite, Evaluations
+from supac.problem import Batch, Evaluations
 from supac.problem.bounds import Bound
 from supac.problem.coarse import FINE
-from supac.problem.composite import RESIDUALS, loss_and_data, parts_of
+from supac.problem.composite import RESIDUALS, as_composite, loss_and_data, parts_of
 from supac.problem.evaluations import Jacobians
+from supac.problem.losses import reason_of_no_ceiling
 from supac.problem.observation import ObservationLoss, observation_count, residuals_for
 from supac.record.calibrated import Calibrated
 from supac.record.coarse_use import COARSE_SINCE, CoarseUse
@@ -215,7 +216,8 @@ class Record(Calibrated):
     def risk_as_stored(self, risk: Any) -> Any:
         """Return the risk; with residuals as outputs for a version 0.1 file that stores those."""
         residuals = self.settings.outputs_are_residuals
-        return risk.in_residuals() if isinstance(risk, Composite) and residuals else risk
+        own = as_composite(risk)
+        return own.in_residuals() if own is not None and residuals else risk
 
     @property
     def own_record(self) -> Record:
@@ -489,8 +491,7 @@ class Record(Calibrated):
     @property
     def never_certified(self) -> str:
         """Reason why no certificate can be given with any further runs; "" if one can."""
-        unbounded = getattr(self.settings.loss, "unbounded", "")
-        return str(unbounded) or self.next_provenance().refusal
+        return reason_of_no_ceiling(self.settings.loss) or self.next_provenance().refusal
 
     def next_provenance(
         self, prior: object = None, bound: Bound | None = None, risk: object = None
@@ -700,8 +701,8 @@ class Record(Calibrated):
 
         NaN if it is not known.
         """
-        posterior, prior = self.posterior, self.prior
-        if posterior is None or not isinstance(prior, Distribution):
+        posterior, prior = self.posterior, as_distribution(self.prior)
+        if posterior is None or prior is None:
             return np.nan
         return posterior.kl(prior) if posterior.family == prior.family else np.nan
 

@@ -14,6 +14,7 @@ from supac.arrays import FloatArray
 from supac.families import Distribution
 from supac.guarantee.certificate import Certificate, Subject
 from supac.problem import Bound, Evaluations, Parameters
+from supac.problem.problem import parameters_of
 from supac.record.calibrated import Calibrated, check_certificate
 from supac.record.ending import Ending
 from supac.record.local_ranges import advice_on_local_ranges, words_on_local_ranges
@@ -90,7 +91,7 @@ class Result(Ending, Calibrated):
         from supac.calibration.certify import certify  # noqa: PLC0415 - it makes runs
 
         known: Any = prior or self.parameters or self.prior
-        if self.parameters is not None and not isinstance(known, Parameters):
+        if self.parameters is not None and parameters_of(known) is None:
             raise ValueError(f"prior must be Parameters, as in the search, not {known!r}")
         chosen = bound or self.bound
         if chosen is None or known is None:

@@ -12,7 +12,8 @@ import numpy as np
 
 from supac.arrays import FloatArray, as_floats, frozen
 from supac.families import Distribution
-from supac.problem import Composite, Parameters, Planned, Role
+from supac.problem import Parameters, Planned, Role
+from supac.problem.composite import as_composite
 from supac.problem.evaluations import Jacobians
 from supac.problem.jacobians import in_latent, of_residuals
 from supac.record.status import LARGEST_RISK
@@ -225,7 +226,7 @@ class RiskFunction:
         self, risk: object, *, ceiling: float | None = None, parameters: Parameters | None = None
     ):
         self._parameters = parameters
-        self.composite = risk if isinstance(risk, Composite) else None
+        self.composite = as_composite(risk)
         self.width: int | None = None
         """Number of outputs of a run: that of the first successful one."""
         self._failed_width: int | None = None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from supac.codec import Named, Spec, from_spec_or_name
-from supac.families import Density, Distribution, ParametricFamily
+from supac.families import Density, Distribution, ParametricFamily, as_distribution
 from supac.problem import Bound, Parameters
 from supac.problem.composite import RESIDUALS, ResidualData
 from supac.problem.data import Observations, as_observations
@@ -75,8 +75,8 @@ class Settings:
     @property
     def family(self) -> ParametricFamily | None:
         """Family of the posterior; None if only its name is known."""
-        start = latent_of(self.start or self.prior)
-        return start.family if isinstance(start, Distribution) else None
+        start = as_distribution(latent_of(self.start or self.prior))
+        return None if start is None else start.family
 
     @property
     def observations(self) -> Observations | None:

@@ -18,7 +18,7 @@ from supac.calibration.diagnostics import (
     notes_on_failures,
     notes_on_refusals,
 )
-from supac.families import Distribution
+from supac.families import Distribution, as_distribution
 from supac.guarantee.bands import Bands
 from supac.guarantee.certificate import Certificate
 from supac.posterior.attainable import Attainable, attainable
@@ -31,8 +31,12 @@ from supac.problem import (
     Measurements,
     names_of,
 )
-from supac.problem.losses import ResidualLoss
-from supac.problem.observation import ObservationLoss, loss_of_outputs
+from supac.problem.bounds import Declared
+from supac.problem.columns import as_column_loss
+from supac.problem.observation import (
+    as_observation_loss,
+    residual_loss_of,
+)
 from supac.problem_file import Observations, observations_of, source_of, title_of
 from supac.record.calibrated import Calibrated, check_certificate
 from supac.record.ending import Estimate
@@ -101,8 +105,7 @@ class Account(Estimate):
     @cached_property
     def prior(self) -> Distribution | None:
         """The latent prior, if it is a `Distribution`."""
-        prior = self.record.prior
-        return prior if isinstance(prior, Distribution) else None
+        return as_distribution(self.record.prior)
 
     @cached_property
     def posterior(self) -> Distribution | None:
@@ -184,9 +187,7 @@ class Account(Estimate):
     @property
     def _columns_of_data(self) -> ColumnLoss | None:
         """The loss that knows scales, offsets and noise levels of observed columns, if any."""
-        loss = self.record.settings.loss
-        own = loss_of_outputs(loss)
-        return own if isinstance(own, ColumnLoss) else None
+        return as_column_loss(self.record.settings.loss)
 
     @cached_property
     def first_round(self) -> Round | None:
@@ -280,9 +281,10 @@ class Account(Estimate):
 
         In units of the noise, by the median of the fresh runs; None if that is not known.
         """
-        loss, seen, fresh = self.record.settings.loss, self.observations, self.fresh
-        loss = loss.residual_loss if isinstance(loss, ObservationLoss) else loss
-        flat = loss.flat_from if isinstance(loss, ResidualLoss) else None
+        loss, seen, fresh = (
+            residual_loss_of(self.record.settings.loss), self.observations, self.fresh,
+        )  # fmt: skip
+        flat = None if loss is None else loss.flat_from
         if self.certificate is not None and self.certificate.cap is not None:
             flat = self.certificate.cap
         if flat is None or seen is None or fresh is None or not seen.noise_known:
@@ -319,8 +321,8 @@ class Account(Estimate):
     @cached_property
     def noise_levels(self) -> tuple[str, ...]:
         """Names of the parameters that are noise levels of observed columns."""
-        columns, loss = self._columns_of_data, self.record.settings.loss
-        if columns is None or not isinstance(loss, ObservationLoss):
+        columns, loss = self._columns_of_data, as_observation_loss(self.record.settings.loss)
+        if columns is None or loss is None:
             return ()
         own = self.names[len(self.names) - loss.count :]
         return tuple(own[i] for i in sorted({int(i) for i in columns.levels if i >= 0}))
@@ -360,12 +362,14 @@ class Account(Estimate):
     @property
     def ceiling(self) -> float | None:
         """Largest possible risk; None if the bound guarantees nothing."""
-        return None if self.data is None else float(getattr(self.record.bound, "ceiling", math.inf))
+        return (
+            None if self.data is None else float(Declared.by(self.record.bound).ceiling or math.inf)
+        )
 
     @property
     def data(self) -> int | None:
         """Number of independent data of the bound; None if it guarantees nothing."""
-        n = getattr(self.record.bound, "n", None)
+        n = Declared.by(self.record.bound).n
         return None if n is None else int(n)
 
     @property

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 
-from supac.problem import Observations
 from supac.problem.bounds import Catoni
 from supac.problem.columns import Likelihood
 from supac.problem.losses import MeanSquare
-from supac.problem.observation import ObservationLoss
+from supac.problem.observation import residual_loss_of
 from supac.record.local_ranges import words_on_local_ranges
 from supac.record.record import Record
 
@@ -37,10 +36,10 @@ def is_bayes(run: Record) -> bool:
 
     That is so for a mean square with the temperature 2/n, and for its likelihood with 1/n.
     """
-    bound, loss, data = run.bound, run.settings.loss, run.settings.data
-    if not isinstance(bound, Catoni) or not isinstance(data, Observations):
+    bound, loss, data = run.bound, run.settings.loss, run.settings.observations
+    if not isinstance(bound, Catoni) or data is None:
         return False
-    own = loss.residual_loss if isinstance(loss, ObservationLoss) else loss
+    own = residual_loss_of(loss)
     price = bound.temperature
     if isinstance(price, str) or not isinstance(own, MeanSquare | Likelihood):
         return False

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 
-from supac.families import Mixture
 from supac.problem import CombinedMeasurements, Measurements
 from supac.problem.combined import CombinedLikelihood
 from supac.problem.likelihood import NoisyLikelihood, NormalLikelihood
@@ -43,9 +42,9 @@ def _shape(run: Record) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     if run.ending is None:
         return rows
-    family = run.ending.posterior.family
-    if isinstance(family, Mixture) and not isinstance(run.family, Mixture):
-        rows.append(("shape", f"a mixture of {family.count} Gaussians"))
+    mixture = run.ending.posterior.family.mixture
+    if mixture is not None and (run.family is None or run.family.mixture is None):
+        rows.append(("shape", f"a mixture of {mixture.count} Gaussians"))
     found = run.ending.evidence
     if found is not None:
         doubt = f" ± {found.error:.1g}" if math.isfinite(found.error) else ", unchecked by runs"

@@ -16,6 +16,7 @@ from supac.calibration.diagnostics import (
     note_on_the_budget,
 )
 from supac.guarantee.certificate import HARDLY, Certificate
+from supac.problem.losses import reason_of_no_ceiling
 from supac.record.ending import StopReason
 from supac.record.parameter_change import uninformed
 from supac.report.account import Account
@@ -151,7 +152,7 @@ def _precise(run: Account) -> Answer:
 
 def _more_precision(run: Account) -> str:
     """Return how the mean risk can be known better."""
-    if getattr(run.record.settings.loss, "unbounded", ""):
+    if reason_of_no_ceiling(run.record.settings.loss):
         return "More validation runs are more precise: `validation` in [run], validation= in Python"
     return "A certificate with more draws is more precise."
 

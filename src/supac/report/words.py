@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from supac.codec import from_spec_or_name, to_spec
 from supac.codec.text import visible
+from supac.problem.bounds import Declared
 
 MINUS = "\N{MINUS SIGN}"
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -83,15 +84,15 @@ def listed(words: list[str]) -> str:
 
 def objective_words(bound: object) -> str:
     """Return what a bound minimises: an expression, or whose bound it is and its numbers."""
-    price, n = getattr(bound, "temperature", None), getattr(bound, "n", None)
+    price, (n, delta, ceiling) = getattr(bound, "temperature", None), Declared.by(bound)
     if n is None:
         return str(bound) if price is None else f"mean risk + {price:.4g}·KL (Catoni’s)"
     names = re.sub(r"(?<=[a-z]{2})(?=[A-Z])", "–", type(bound).__name__)
     return (
         f"the bound of {names}{f', temperature {price},' if price else ''} for "
         f"{count_of(n, 'independent datum', 'independent data')}, δ = "
-        f"{getattr(bound, 'delta', math.nan):g}, risks up to "
-        f"{getattr(bound, 'ceiling', math.inf):g}"
+        f"{math.nan if delta is None else delta:g}, risks up to "
+        f"{ceiling or math.inf:g}"
     )
 
 

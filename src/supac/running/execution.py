@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from supac.arrays import whole
+from supac.problem.bounds import Declared
 from supac.simulators.process_guard import parse_stop
 
 Policy = Literal["raise", "penalise", "drop"]
@@ -113,9 +114,10 @@ class Execution:
         """Return the risk that a failed run counts as; None if it is left out or an error."""
         if self.on_failure != "penalise":
             return None
-        if not hasattr(bound, "ceiling"):
+        ceiling = Declared.by(bound).ceiling
+        if ceiling is None:
             raise ValueError(
                 'on_failure="penalise" counts a failed run as the ceiling of the risk, but '
                 f"{bound!r} has no attribute `ceiling`; give it one"
             )
-        return float(bound.ceiling)
+        return float(ceiling)

@@ -15,8 +15,8 @@ import numpy as np
 
 from supac.arrays import FloatArray, frozen
 from supac.exchange.known import KnownRuns
-from supac.problem import Composite, Parameters, Planned, Role, joined
-from supac.problem.composite import coarse_ones
+from supac.problem import Parameters, Planned, Role, joined
+from supac.problem.composite import as_composite, coarse_ones
 from supac.record.record import Record
 from supac.record.run import LossError, Purpose, RiskFunction, Run, RunIndex, Status
 from supac.record.timeline import Spans
@@ -503,7 +503,7 @@ def _purpose_of(planned: Planned, purpose: Purpose) -> Purpose:
 
 def _simulator(risk: Risk, vectorized: bool, parameters: Parameters | None) -> Simulator:
     """Return the simulator of a risk, with the parameters' names if it has a method `named`."""
-    composite = risk if isinstance(risk, Composite) else None
+    composite = as_composite(risk)
     function = risk if composite is None else composite.simulate
     if parameters is not None and hasattr(function, "named"):
         function = function.named(parameters.names)

@@ -8,7 +8,6 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.families import Distribution
-from supac.families.gaussian import Gaussian
 from supac.problem import Problem
 from supac.search.ray import LocalPrior, ray_minimiser, view_prior
 from supac.search.trust import StepRule
@@ -61,8 +60,8 @@ class SurrogateBound:
         run tests what they gain. Stop where a few updates gain less than `little`.
         """
         tuning = self.tuning.descent
-        family, share, gains = here.posterior.family, 1.0, [np.inf] * tuning.patience
-        if simulated is None or not isinstance(family, Gaussian):
+        family, share, gains = here.posterior.family.gaussian, 1.0, [np.inf] * tuning.patience
+        if simulated is None or family is None:
             return here
         leap = tuning.observed_leap * (family.dim - simulated)
         for _ in range(tuning.observed_updates):

@@ -8,7 +8,7 @@ import numpy as np
 
 from supac.families import Distribution
 from supac.problem import Batch, Evaluations, Problem
-from supac.problem.bounds import fixed_temperature, worth_of_a_nat
+from supac.problem.bounds import Declared, fixed_temperature, worth_of_a_nat
 from supac.search.algorithm import FIT, PRIOR, PROJECT, LastStep, State
 from supac.search.descent import Descent, SurrogateBound
 from supac.search.ray import view_prior
@@ -68,7 +68,7 @@ class Facts:
             user_scales=problem.user_scales,
             resolution=_resolution(problem, runs, anchor, rng),
             failure_risk=problem.failure_risk,
-            ceiling=problem.failure_risk or getattr(problem.bound, "ceiling", None) or np.inf,
+            ceiling=problem.failure_risk or Declared.by(problem.bound).ceiling or np.inf,
             loss=problem.loss,
             memory=state.emulator,
             rng=state.rng(FIT),

@@ -8,7 +8,7 @@ import numpy as np
 
 from supac.arrays import FloatArray, positive
 from supac.codec import register
-from supac.families import Distribution, Family
+from supac.families import Distribution
 from supac.problem import Batch, Problem
 from supac.problem.bounds import slopes
 from supac.search.algorithm import PROJECT, Algorithm, Info, Momentum, State, initial_state
@@ -42,10 +42,11 @@ class GradientDescent(Algorithm):
         """Return the state before the first batch."""
         if problem.proxy is not None:
             raise ValueError("gradient descent has no use for a proxy; leave it out, or use SuPAC")
-        family = problem.start.family
-        if not isinstance(family, Family):
+        family = problem.start.family.exponential
+        if family is None:
             raise TypeError(
-                f"gradient descent needs an exponential family, not {family}; use SuPAC"
+                f"gradient descent needs an exponential family, not {problem.start.family}; use "
+                "SuPAC"
             )
         return initial_state(problem, seed)
 

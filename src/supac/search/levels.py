@@ -16,7 +16,7 @@ import numpy as np
 from supac.arrays import FloatArray
 from supac.emulator.levels import TwoLevelEmulator
 from supac.emulator.outputs import OutputEmulator
-from supac.families import Distribution, NormalWhitening
+from supac.families import Distribution
 from supac.problem import Batch, Evaluations, Problem, Role
 from supac.problem.coarse import COARSE, FINE
 from supac.search.algorithm import DRAW, Algorithm, Info, State
@@ -483,6 +483,6 @@ def _cost(coarse: CoarseRuns[State], count: int) -> float:
 
 def _spread(posterior: Distribution, z: FloatArray) -> FloatArray:
     """Return whitened points z (n, dim) of a Gaussian posterior as points."""
-    whitening = posterior.whiten()
-    assert isinstance(whitening, NormalWhitening)
+    whitening = posterior.whiten().normal
+    assert whitening is not None
     return whitening.spread(z)

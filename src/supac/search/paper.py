@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from supac.arrays import FloatArray
-from supac.families import Distribution
+from supac.families import Distribution, as_distribution
 from supac.problem import Batch, Problem
 from supac.problem.bounds import fixed_temperature
 from supac.search.algorithm import DRAW, PROJECT, Algorithm, Info, State, initial_state, one_thread
@@ -31,7 +31,8 @@ class SuPACCE(Algorithm):
     def init(self, problem: Problem, seed: int) -> State:
         """Line 1: θ ← θ_0, without evaluations."""
         prior, family = problem.prior, problem.start.family
-        if not isinstance(prior, Distribution) or prior.family != family:
+        known = as_distribution(prior)
+        if known is None or known.family != family:
             raise TypeError("SuPACCE needs a prior of the posterior's family; use SuPAC.paper()")
         if fixed_temperature(problem.bound) is None:
             raise TypeError("SuPACCE minimises Catoni's bound alone; use SuPAC.paper()")

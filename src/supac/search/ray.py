@@ -15,7 +15,7 @@ from scipy.linalg import cho_solve
 from scipy.linalg.lapack import dtrtrs
 
 from supac.arrays import FloatArray
-from supac.families import Density, Distribution, Family
+from supac.families import Density, Distribution, Family, as_distribution
 from supac.families.gaussian import GaussianFamily
 from supac.problem import Function
 from supac.problem.bounds import Bound, fixed_temperature, trade_off
@@ -65,16 +65,19 @@ def _relative_density(prior: Density, reference: Function) -> Function:
 
 def view_prior(prior: Density, at: Distribution, rng: np.random.Generator | int) -> LocalPrior:
     """Return the prior as seen from the member `at`; `rng` may be a seed."""
-    family = at.family
-    if not isinstance(family, Family):
+    family, known = at.family.exponential, as_distribution(prior)
+    if family is None:
+
+        def divergence(theta: FloatArray) -> float:
+            return max(at.family.divergence(theta, prior).value, 0.0)
+
         exact = _exact_ratio(prior, at)
         if exact is not None:
-            return LocalPrior(exact, lambda theta: max(family.divergence(theta, prior).value, 0.0))
+            return LocalPrior(exact, divergence)
         log_ratio = project_known(_relative_density(prior, at.log_prob), at, rng)
-        local = at.theta + log_ratio.eta
-        return LocalPrior(local, lambda theta: max(family.divergence(theta, prior).value, 0.0))
-    if isinstance(prior, Distribution) and prior.family == family:
-        return LocalPrior(prior.theta, lambda theta: family.kl(theta, prior.theta))
+        return LocalPrior(at.theta + log_ratio.eta, divergence)
+    if known is not None and known.family == family:
+        return LocalPrior(known.theta, lambda theta: family.kl(theta, known.theta))
     h = project_known(_relative_density(prior, family.log_base), at, rng)
 
     def kl(theta: FloatArray) -> float:
@@ -90,15 +93,16 @@ def view_prior(prior: Density, at: Distribution, rng: np.random.Generator | int)
 def _exact_ratio(prior: Density, at: Distribution) -> FloatArray | None:
     """Return θ plus the η of log dπ_p/dπ_θ, for Gaussians of many parameters; None for others."""
     family = at.family
-    known = isinstance(prior, Distribution) and prior.family.is_gaussian
-    if not (known and family.is_gaussian and Regime.of(at.dim).is_many):
+    known = as_distribution(prior)
+    if known is None or not known.family.is_gaussian:
         return None
-    assert isinstance(prior, Distribution)
+    if not (family.is_gaussian and Regime.of(at.dim).is_many):
+        return None
     wide, own = (
         np.asarray(cho_solve((np.linalg.cholesky(each.covariance), True), np.eye(at.dim)))
-        for each in (prior, at)
+        for each in (known, at)
     )
-    gradient = family.mean_gradient(at.theta, wide @ (prior.mean - at.mean), own - wide)
+    gradient = family.mean_gradient(at.theta, wide @ (known.mean - at.mean), own - wide)
     return None if gradient is None else at.theta + family.natural(at.theta, gradient)
 
 
@@ -202,8 +206,8 @@ class Ray(Protocol):
 
 def _ray(surrogate: Surrogate, prior: LocalPrior) -> Ray | None:
     """Return the fastest way along the ray; None if it does not meet Θ, or there is none."""
-    family = surrogate.at.family
-    if not isinstance(family, Family):
+    family = surrogate.at.family.exponential
+    if family is None:
         return None
     betas = np.append(0.0, np.exp(_GRID) / surrogate.deviation)
     first = next(

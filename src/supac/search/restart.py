@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from supac.arrays import BoolArray, FloatArray
-from supac.families import Distribution, Family
+from supac.families import Distribution
 from supac.problem import Evaluations, Problem, Role
 from supac.search.algorithm import Abandoned, LastStep, State
 from supac.search.note import Note
@@ -81,7 +81,7 @@ def begin_again(
     `before` is the state before the last round, `first` the size of a first batch.
     """
     last, family = state.last_step, problem.start.family
-    if not (isinstance(family, Family) and family.is_gaussian):
+    if family.exponential is None or not family.is_gaussian:
         return None
     if is_failing(state):
         return _begin_at_best(problem, state, nat), FAILED

@@ -16,7 +16,7 @@ from supac.emulator.jacobians import (
     has_jacobians,
     have_helped,
 )
-from supac.families import Distribution
+from supac.families import as_distribution
 from supac.problem import Batch, Evaluations, Problem
 from supac.problem.bounds import worth_of_a_nat
 from supac.problem.evaluations import Jacobians
@@ -170,7 +170,8 @@ class SuPAC(Algorithm):
     def init(self, problem: Problem, seed: int) -> State:
         """Return the state before the first batch."""
         prior, family = problem.prior, problem.start.family
-        known = isinstance(prior, Distribution) and prior.family == family
+        member = as_distribution(prior)
+        known = member is not None and member.family == family
         plan = self._chosen(problem, self._nothing(problem)).plan
         regresses = plan.regresses or problem.proxy is not None
         begun = initial_state(

@@ -11,7 +11,7 @@ import numpy as np
 
 from supac.arrays import FloatArray, positive
 from supac.codec import register
-from supac.families import Distribution, Family
+from supac.families import Distribution
 from supac.families.gaussian import GaussianFamily
 from supac.problem import Batch, Evaluations, Role
 from supac.search.algorithm import LastStep
@@ -351,7 +351,7 @@ def _largest_step(
 
         # To the last digit where KL is exact, roughly where it is estimated or takes long.
         many = Regime.of(current.dim).is_many
-        exact = isinstance(current.family, Family) and not many
+        exact = current.family.exponential is not None and not many
         precision = 1e-15 if exact else 1e-3
         # KL grows like α²; a root that is nearly straight takes fewer steps.
         power = 0.5 if many else 1.0

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from supac.arrays import FloatArray
-from supac.families import Distribution, Mixture, gaussian, mixture
+from supac.families import Distribution, gaussian, mixture
 from supac.problem import Function
 from supac.problem.bounds import Bound, fixed_temperature, trade_off
 
@@ -138,9 +138,9 @@ def widened(posterior: Distribution, prior: Distribution) -> Distribution:
     """Return a posterior with a larger spread, which is nowhere above that of the prior."""
     family, inverse = posterior.family, np.linalg.inv
     log_shares, parts = np.zeros(1), posterior.theta[None]
-    if isinstance(family, Mixture):
-        log_shares, parts = family.split(posterior.theta)
-        family = family.base
+    if family.mixture is not None:
+        log_shares, parts = family.mixture.split(posterior.theta)
+        family = family.mixture.base
     least, components = inverse(prior.covariance), []
     for theta in parts:
         mean, covariance = family.moments(theta)

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from supac.arrays import FloatArray
-from supac.families import Distribution, Mixture, gaussian
+from supac.families import Distribution, gaussian
 from supac.problem import Function
 from supac.problem.bounds import Bound, trade_off
 from supac.shape.particles import sample_around
@@ -98,7 +98,7 @@ def check_ranges(
     """
     dim, root = posterior.dim, np.asarray(np.linalg.cholesky(posterior.covariance), np.float64)
     passed = RangeCheck(np.ones(dim), np.empty(0), np.empty((0, dim)))
-    if not isinstance(posterior.family, Mixture):
+    if posterior.family.mixture is None:
         mean_risk = float(np.median(risk(posterior.sample(_DRAWS, rng))))
         beta = trade_off(bound, mean_risk, max(posterior.divergence(prior, 0).value, 0.0))
         curvature = beta * _hessian(risk, posterior.mean, root)

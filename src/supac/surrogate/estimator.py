@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.families import Distribution, Family
+from supac.families import Distribution
 from supac.problem import Evaluations, Loss, Problem
 from supac.problem.scales import UserScales
 from supac.surrogate.memory import Memory
@@ -50,9 +50,9 @@ class Surrogate:
 
     def mean_under(self, theta: FloatArray) -> float:
         """Compute π_θ[f], from draws if the family is not exponential."""
-        family = self.at.family
-        if not isinstance(family, Family):
-            return float(self(family.draws(theta)).mean())
+        family = self.at.family.exponential
+        if family is None:
+            return float(self(self.at.family.draws(theta)).mean())
         moved = family.mean_statistics(theta) - self.at.mean_statistics
         return self.mean + float(self.eta @ moved)
 

@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 
 from supac.arrays import BoolArray, FloatArray
 from supac.codec import register
-from supac.families import Distribution, NormalWhitening
+from supac.families import Distribution
 from supac.problem import Evaluations, Problem, Role
 from supac.surrogate.estimator import BatchPlan, Context, Estimator, RiskModel, Surrogate
 from supac.surrogate.least_squares import project
@@ -205,7 +205,7 @@ class TemperedRuns(RiskModel):
         """Solve ridge regression with the tempered weights."""
         whitening, weights = at.whiten(), self.weights(at)
         features, risk = whitening.features(self.runs.x), self.runs.risk
-        linear = at.dim if isinstance(whitening, NormalWhitening) else at.family.size
+        linear = at.family.size if whitening.normal is None else at.dim
         beta = two_scale_ridge(features, risk, weights, linear)
         residual = risk - features @ beta
         mean = float(weights @ residual)

@@ -164,8 +164,8 @@ class Pool:
 
     def learn(self, runs: Evaluations, batch: int) -> None:
         """Compare all draws with a batch, then make them serve for its proposal."""
-        whitening = runs.proposals[batch].whiten()
-        assert isinstance(whitening, NormalWhitening)
+        whitening = runs.proposals[batch].whiten().normal
+        assert whitening is not None
         first, end = np.searchsorted(runs.iteration, [batch, batch + 1]).tolist()
         self._told, self._x, self.batches = runs.x, runs.x[:end], batch + 1
         self._firsts.update(self._x[first:, 0].tolist())

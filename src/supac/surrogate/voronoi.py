@@ -9,7 +9,7 @@ import numpy as np
 
 from supac.arrays import FloatArray, IntArray
 from supac.codec import register
-from supac.families import Distribution, NormalWhitening
+from supac.families import Distribution
 from supac.problem import Evaluations, Problem
 from supac.surrogate.estimator import BatchPlan, Context, Estimator, RiskModel, Surrogate
 from supac.surrogate.least_squares import project
@@ -94,8 +94,8 @@ class NearestNeighbours(RiskModel):
     def weights(self, at: Distribution, rng: np.random.Generator) -> FloatArray:
         """Estimate the mass of each evaluation's cell: (n,), summing to one."""
         whitening = at.whiten()
-        if self.history is not None and isinstance(whitening, NormalWhitening):
-            found, repeated = reused_counts(self.history, self.rule.draws, whitening)
+        if self.history is not None and whitening.normal is not None:
+            found, repeated = reused_counts(self.history, self.rule.draws, whitening.normal)
             if not repeated:
                 return found / found.sum()
             _, which, copies = distinct(self.x)
@@ -124,7 +124,7 @@ def _plan(size: int) -> BatchPlan:
 def _points_of_draws(at: Distribution, n: int, rng: np.random.Generator) -> FloatArray:
     """Draw n points in whitened coordinates, directly if the distribution is a Gaussian."""
     whitening = at.whiten()
-    if isinstance(whitening, NormalWhitening):
+    if whitening.normal is not None:
         return rng.standard_normal((n, at.dim))
     return whitening.points(at.sample(n, rng))
 
