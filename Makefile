@@ -91,6 +91,12 @@ bench-shapes: .venv/ready
 bench-coverage: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/range_coverage.py $(ARGS)
 
+# Posteriors next to those of sbibm and posteriordb: docs/reference.md. sbibm brings but its data,
+# which are read where it is installed: what it depends on is not needed.
+.PHONY: bench-reference
+bench-reference: .venv-reference/ready
+	OMP_NUM_THREADS=1 .venv-reference/bin/python benchmarks/reference/run.py $(ARGS)
+
 .PHONY: bench-predictions
 bench-predictions: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/predictions.py $(ARGS)
@@ -174,6 +180,13 @@ case-studies: .venv-peers/ready
 	  --editable '.[adm1,fmi,petab,plot]'
 	@touch $@
 
+.venv-reference/ready: export PIP_CONSTRAINT := $(CURDIR)/constraints.txt $(CURDIR)/benchmarks/reference-constraints.txt
+.venv-reference/ready: pyproject.toml constraints.txt benchmarks/reference-constraints.txt
+	$(PYTHON) -m venv .venv-reference
+	.venv-reference/bin/pip install --quiet pyvbmc gpry h5py DFO-LS scikit-learn --editable '.[plot]'
+	.venv-reference/bin/pip install --quiet --no-deps sbibm
+	@touch $@
+
 # The environment is rebuilt when what it is made from changes. pip is in the foreground, since
 # Ctrl-C would leave it at work in the background; the dots end with this shell, however that ends.
 .venv/ready: pyproject.toml constraints.txt
@@ -187,4 +200,4 @@ case-studies: .venv-peers/ready
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-peers demo reproduction-quick docs/_build
+	rm -rf .venv .venv-peers .venv-reference demo reproduction-quick docs/_build

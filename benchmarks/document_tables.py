@@ -82,6 +82,11 @@ def coverage() -> str:
     return (RESULTS / "coverage.md").read_text(encoding="utf-8").partition("\n\n")[2].strip()
 
 
+def references() -> str:
+    """Return how far posteriors are from references, by target, method and number of runs."""
+    return (RESULTS / "reference.md").read_text(encoding="utf-8").partition("\n\n")[2].strip()
+
+
 def dimension() -> str:
     """Return the per cent of the gap left by the default search and by peers, medians."""
     rows = []
@@ -131,6 +136,7 @@ def _results(name: str) -> list[Table]:
 BLOCKS: dict[str, Sequence[Callable[[], str]]] = {
     "benchmarks.md": (outside, expressions, dimension),
     "evidence.md": (dead, components, scales),
+    "reference.md": (references,),
     "shape.md": (coverage,),
 }
 

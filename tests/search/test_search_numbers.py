@@ -249,13 +249,17 @@ def endings(tuning: Tuning) -> Any:
         for made in range(20, 110):
             record = SimpleNamespace(rounds=[SimpleNamespace(info=Info())], spend_all=True)
             loop = SimpleNamespace(
-                record=record, queries=made, budget=10_000, tolerance=0.0,
+                record=record, queries=made, _most=10_000, tolerance=0.0,
                 state=replace(state, stage=stage), _next_batch=lambda: (), _settled=lambda: False,
                 _failing=lambda info: True, spent=0.0,
                 _algorithm=lambda: SimpleNamespace(price=lambda *_: 0.0),
                 _jacobians_cost=lambda n: 0.0,
             )  # fmt: skip
             found.append(Loop._reason(cast("Any", loop)))
+    for step_kl in (0.4, 0.8, 1.2, 2.0):
+        record = SimpleNamespace(rounds=[SimpleNamespace(info=Info(step_kl=step_kl))])
+        loop = SimpleNamespace(budget=22, reserve=8, state=state, record=record)
+        found.append(Loop._most.fget(cast("Any", loop)))  # type: ignore[attr-defined]
     for good in range(20):  # the latest of forty, of which the others failed
         ok = np.arange(40) >= 40 - good
         x = SPACE.sample(40, 0)

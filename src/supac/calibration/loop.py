@@ -72,6 +72,8 @@ class Loop:
     state: State
     budget: int
     """Number of runs, without those reserved for validation."""
+    reserve: int
+    """Number of those, of which a search on its way makes some first."""
     tolerance: float
     execution: Execution
     bar: ProgressBar
@@ -118,6 +120,13 @@ class Loop:
         known = self.state.evaluations.jacobians or ()
         jacobians = self._cost * sum(each is not None for each in known)
         return self.algorithm.spent(self.state) - self.imported + jacobians
+
+    @property
+    def _most(self) -> int:
+        """Number of runs at most: to validate a posterior that is on its way tells little."""
+        tuning, rounds = self.state.tuning.stop, self.record.rounds
+        on_its_way = bool(rounds) and rounds[-1].info.step_kl > tuning.on_its_way
+        return self.budget + int(tuning.lent * self.reserve) * on_its_way
 
     @property
     def _cost(self) -> float:
@@ -203,7 +212,7 @@ class Loop:
                 if stop is None:
                     planned, asked_for = self._next_batch().planned, self.state.iteration
                     each = 1.0 + self._jacobians_cost(1)
-                    added = planned[: max(int((self.budget - made) / each), 0)]
+                    added = planned[: max(int((self._most - made) / each), 0)]
                     self._queue(added)
                     made += each * len(added)
                     stop = None if added else StopReason.BUDGET
@@ -345,7 +354,7 @@ class Loop:
         info, made = self.record.rounds[-1].info, self.queries
         batch = self._next_batch()  # which was planned with the step, and is run next
         price = self._algorithm().price(self.state, batch)
-        last = self.spent + price + self._jacobians_cost(len(batch)) > self.budget
+        last = self.spent + price + self._jacobians_cost(len(batch)) > self._most
         tuning = self.state.tuning.stop
         enough = tuning.failures_in_any_case if self.state.stage.moves else tuning.failures_from
         if (made >= enough or last) and self._failing(info):

@@ -167,6 +167,7 @@ class Search:
                 runner,
                 state,
                 budget=self.budget - reserve,
+                reserve=reserve if self.validation is None else 0,
                 tolerance=self._tolerance(algorithm),
                 execution=self.execution,
                 bar=bar,
@@ -230,7 +231,7 @@ class Search:
         if reserve < 2 or self.validation is not None:
             return Halves.of(reserve)
         left, batches = int(self.budget - loop.spent), loop.record.batches
-        runs = left if stop is StopReason.BUDGET else reserve
+        runs = left if stop is StopReason.BUDGET else min(reserve, left)
         if batches is None:
             return Halves.of(runs)
         return Halves.at_once(max(runs, min(batches[1], left)))

@@ -179,6 +179,10 @@ class StopTuning:
     """Runs before the share of failures is judged."""
     failures_in_any_case: int = 100
     """Runs from which it is judged while steps still promise much."""
+    lent: float = 0.6
+    """Share of the runs kept for validation that a search on its way makes first; 0: none."""
+    on_its_way: float = 1.0
+    """Nats between its last two posteriors above which a search is; infinite: none is."""
 
 
 @register

@@ -1,0 +1,1 @@
+"""Posteriors next to references that anybody can check: `make bench-reference`."""
