@@ -57,7 +57,7 @@ def test_the_classifier_is_at_chance_only_where_it_has_to_be(reference: Any) -> 
 def test_the_classifier_sees_scaled_points_in_five_shuffled_folds(
     reference: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen = {}
+    seen: dict[str, Any] = {}
 
     class Network:
         class MLPClassifier:
@@ -85,7 +85,9 @@ def test_the_classifier_sees_scaled_points_in_five_shuffled_folds(
     assert seen["own"].tolist() == [0.0] * 100 + [1.0] * 100
 
 
-def row(target: str, method: str, runs: int, c2st: float, log: float | None = 0.1) -> dict:
+def row(
+    target: str, method: str, runs: int, c2st: float, log: float | None = 0.1
+) -> dict[str, Any]:
     """Return a result as the file has it."""
     found = {"c2st": c2st, "mmtv": 0.1, "gskl": 0.2, "log": log, "used": runs, "seconds": 1.0}
     return {"target": target, "method": method, "seed": 0, "runs": runs, **found}

@@ -119,6 +119,7 @@ def test_bad_marginals_are_refused(make: object, message: str) -> None:
 def test_a_frozen_distribution_and_its_name_are_one_prior() -> None:
     frozen = marginals.Of(scipy.stats.gamma(a=2.0, scale=3.0), unit="h")
     assert frozen == marginals.Of("gamma", (2.0,), scale=3.0, unit="h")
+    assert frozen == marginals.Of("gamma", 2.0, scale=3.0, unit="h")  # type: ignore[arg-type]
     assert from_spec(to_spec(frozen)) == frozen
     assert pickle.loads(pickle.dumps(frozen)) == frozen
     with pytest.raises(TypeError, match="Of takes a frozen distribution"):
@@ -213,3 +214,8 @@ def test_parameters_refuse_what_is_not_theirs() -> None:
         supac.Parameters({})
     with pytest.raises(ValueError, match=r"must be lists of names.*not \['rate', 'yield'\]"):
         supac.Parameters(three(), blocks=["rate", "yield"])
+
+
+def test_a_distribution_of_scipy_by_itself_is_told_how_to_become_a_prior() -> None:
+    with pytest.raises(TypeError, match=r"'k' must be a marginal .* SciPy within Of"):
+        supac.Parameters({"k": scipy.stats.gamma(2.0)})  # type: ignore[dict-item]

@@ -54,7 +54,8 @@ class Parameters:
             if not isinstance(marginal, Marginal | Field):
                 raise TypeError(
                     f"the prior of {name!r} must be a marginal such as Normal(mean, sd) "
-                    f"or Uniform(lower, upper), not {marginal!r}"
+                    "or Uniform(lower, upper), and a distribution of SciPy within Of(…), "
+                    f"not {marginal!r}"
                 )
         self.marginals = dict(marginals)
         self.fields = {name: each for name, each in marginals.items() if isinstance(each, Field)}

@@ -93,7 +93,8 @@ class Of(LawMarginal, kind="scipy"):
         if not isinstance(self.distribution, str):
             for name, value in _parts(self.distribution).items():
                 object.__setattr__(self, name, value)
-        object.__setattr__(self, "shapes", tuple(float(each) for each in self.shapes))
+        shapes = np.atleast_1d(np.asarray(self.shapes, dtype=np.float64))
+        object.__setattr__(self, "shapes", tuple(shapes.tolist()))
         finite(self.loc, "loc")
         positive(self.scale, "scale")
         made = _continuous(self.distribution)
