@@ -162,17 +162,14 @@ class Search:
                 algorithm = with_coarse(self.risk, algorithm, self.coarse_since)
                 state = algorithm.init(problem, self.seed)
             loop = Loop(
-                problem,
-                algorithm,
-                runner,
-                state,
+                problem, algorithm, runner, state,
                 budget=self.budget - reserve,
                 reserve=reserve if self.validation is None else 0,
                 tolerance=self._tolerance(algorithm),
                 execution=self.execution,
                 bar=bar,
                 callback=self.callback,
-            )
+            )  # fmt: skip
             self._restore(loop)
             stop = loop.run()
             halves = self._halves(reserve, loop, stop)
