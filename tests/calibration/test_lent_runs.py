@@ -1,4 +1,4 @@
-"""A search that still moves at the end of its budget makes some runs of its validation."""
+"""A search that is on its way at the end of its budget makes some runs of its validation."""
 
 from __future__ import annotations
 
