@@ -72,12 +72,12 @@ class Loop:
     state: State
     budget: int
     """Number of runs, without those reserved for validation."""
-    reserve: int
-    """Number of those, of which a search on its way makes some first."""
     tolerance: float
     execution: Execution
     bar: ProgressBar
     callback: Callable[[Iteration], object] | None = None
+    reserve: int = 0
+    """Number of runs reserved for validation, of which a search on its way makes some first."""
     imported: int = 0
     """Number of imported evaluations of the model that counts, which do not."""
     seconds: float = 0.0
