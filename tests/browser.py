@@ -14,6 +14,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from waiting import PATIENCE
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -194,7 +196,7 @@ def open_browser() -> Iterator[Page]:
             os.close(command_out)
             os.close(answer_in)
             process.terminate()
-            process.wait(timeout=30)
+            process.wait(timeout=PATIENCE)
 
 
 def open_or_skip(stack: ExitStack) -> Page:

@@ -133,8 +133,8 @@ def test_resume_keeps_what_an_execution_does_not_give(
     store = tmp_path / "run.supac"
     supac.minimize(risk, PRIOR, BOUND, budget=20, store=store, execution=before)
     only_searches()
-    found: Any = supac.resume(store, risk, execution=supac.Execution(8, timeout=5.0))
-    assert found.execution == replace(before, workers=8, timeout=5.0)
+    found: Any = supac.resume(store, risk, execution=supac.Execution(8, timeout=50.0))
+    assert found.execution == replace(before, workers=8, timeout=50.0)
     found = supac.resume(store, risk, execution=supac.Execution(timeout=90.0, retries=3))
     assert found.execution == replace(before, timeout=90.0, retries=3)
 

@@ -19,7 +19,7 @@ from commands import call, ended, start
 from drivers import Driver
 from supac.cli.page_server import PageServer
 from supac.problem_file import starter_files
-from waiting import until
+from waiting import PATIENCE, until
 
 MODEL = """
 import time
@@ -307,7 +307,7 @@ def test_ctrl_c_leaves_the_run_alone(tmp_path: Path) -> None:
 
 
 def fetched(port: int, path: str = "/", host: str = "localhost") -> tuple[int, str]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     connection.request("GET", path, headers={"Host": host})
     answer = connection.getresponse()
     words = answer.read().decode()
