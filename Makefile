@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-fast lint docs package screenshots bench bench-startup bench-adm1 bench-cuda bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-fmus bench-petab bench-observation bench-projection bench-peers bench-outside bench-outside-best bench-verdict bench-correlated bench-discrepancy bench-ablation bench-scales bench-stopping bench-studies bench-dimension bench-dimension-best bench-jacobians bench-levels poisson-chain poisson-study meta-learning digesters reproduce clean
+.PHONY: demo test test-fast lint docs package screenshots bench bench-startup bench-adm1 bench-cuda bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-fmus bench-petab bench-observation bench-projection bench-peers bench-outside bench-outside-best bench-verdict bench-correlated bench-discrepancy bench-series bench-ablation bench-scales bench-stopping bench-studies bench-dimension bench-dimension-best bench-jacobians bench-levels poisson-chain poisson-study meta-learning digesters reproduce clean
 
 demo: .venv/ready
 	$(BIN)/supac demo --out demo --force
@@ -132,6 +132,10 @@ bench-correlated: .venv/ready
 
 bench-discrepancy: .venv/ready
 	$(BIN)/python benchmarks/discrepancy.py $(ARGS)
+
+# Rounds of a search whose likelihood has thousands of data: docs/wrong-model.md.
+bench-series: .venv/ready
+	$(BIN)/python benchmarks/series.py $(ARGS)
 
 # Emulators of parameters with bounds, on the user's scale and on the latent one.
 bench-scales: .venv/ready

@@ -452,6 +452,8 @@ def test_resume_notices_what_has_changed(slow: Path) -> None:
         ("certify", store, "--posterior"),
     ):
         assert "the data have changed since" in call(*words, code=1).output
+    said = " ".join(call("certify", slow / "problem.toml").output.split())  # that of the search
+    assert "about the problem as it was: the data have changed since" in said
     data.write_text(before)
     text = (slow / "problem.toml").read_text()
     (slow / "problem.toml").write_text(text.replace("seed = 0", "seed = 1"))

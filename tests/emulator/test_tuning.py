@@ -17,6 +17,9 @@ from supac.codec import from_spec, to_spec
 from supac.emulator.levels import TwoLevelEmulator
 from supac.emulator.tuning import DEFAULT, EmulatorTuning
 from supac.problem import Evaluations
+from supac.problem.columns import ColumnLoss, Likelihood
+from supac.problem.correlated import Autoregressive, CorrelatedErrors
+from supac.problem.observation import ObservationLoss
 from supac.search.algorithm import one_thread
 from supac.surrogate.estimator import Context
 
@@ -86,6 +89,7 @@ OTHER: dict[str, Any] = {
     "view.outputs": 1,
     "view.clearly": 1e9,
     "view.closer": (0.01,),
+    "view.long": 3,
     "hyperprior.powers": (0.7,),
     "hyperprior.clearly_less": 1e9,
     "hyperprior.most_oblique": 0.01,
@@ -109,6 +113,7 @@ OTHER: dict[str, Any] = {
     "draws.all_up_to": 1,
     "draws.a_parameter": 9,
     "draws.noisy": 0.0,
+    "draws.exact": 50,
 }
 
 # And where the difference is only seen beside another number.
@@ -293,6 +298,31 @@ def noisy(tuning: EmulatorTuning) -> bytes:
     return fits(supac.OutputEmulator(draws=100, tuning=tuning), runs, PLANE, CLIFF)
 
 
+SIX = np.full(6, -1)
+
+
+def likelihood_of(errors: CorrelatedErrors | None) -> ObservationLoss:
+    """Of six outputs, with a noise level, and with a memory of the errors."""
+    level, values = np.zeros(6, dtype=int), np.zeros(6)
+    own = ColumnLoss(Likelihood(), SIX, SIX, level, values, np.ones(6), errors=errors)
+    return ObservationLoss(own, 2)
+
+
+def sought_noise(tuning: EmulatorTuning, errors: CorrelatedErrors | None = None) -> bytes:
+    """A noise level that is sought."""
+    posterior = supac.gaussian([0.0, 0.0, 2.0, 2.0], 0.01 * np.eye(4))
+    x = posterior.sample(20, 3)
+    rows, loss = np.column_stack([outputs_of(x[:, :2]), x[:, 2:]]), likelihood_of(errors)
+    runs = two_batches(x, rows, loss, posterior, 5)
+    return fits(supac.OutputEmulator(draws=100, tuning=tuning), runs, posterior, loss)
+
+
+def memory(tuning: EmulatorTuning) -> bytes:
+    """And errors that are autoregressive."""
+    level, times = np.zeros(6, dtype=int), np.arange(6.0)
+    return sought_noise(tuning, Autoregressive(series=level, times=times, memories=level + 1))
+
+
 def two_levels(tuning: EmulatorTuning) -> bytes:
     """Few runs beside many of a coarse model, which is half as large and a little curved."""
     x, loss = PLANE.sample(12, 3), supac.MeanSquare()
@@ -368,12 +398,12 @@ FITS: dict[str, tuple[Fit, ...]] = {
     "gate": (cliffs, few_of_many, far_runs),
     "correction": (two_levels,),
     "probes": (noisy, cliffs),
-    "view": (huge, function, flat, noisy),
+    "view": (huge, function, flat, noisy, sought_noise),
     "hyperprior": (noisy, tails, field, few_of_many, many),
     "warp": (tails,),
     "trend": (many,),
     "units": (field, plans, boxes),
-    "draws": (noisy, many, no_slopes, boxes),
+    "draws": (noisy, many, no_slopes, boxes, memory),
 }
 
 

@@ -10,6 +10,7 @@ from supac.arrays import FloatArray
 from supac.codec import from_spec, to_spec
 from supac.problem.columns import ColumnLoss, Likelihood
 from supac.problem.correlated import Autoregressive, CorrelatedErrors, Discrepancy, Spread
+from supac.problem.correlations import Correlation
 from supac.problem.fields import COVARIANCES
 from supac.problem.losses import MeanSquare
 from supac.problem.shared_factors import SharedFactors
@@ -180,7 +181,7 @@ def test_many_measurements_have_eigenvectors_among_polynomials() -> None:
     """Values at 310 unevenly spaced times, and solutions, beside those from C itself."""
     rng, n, m = np.random.default_rng(2), 5, 310
     t, w = rng.uniform(0.0, 6.0, m), rng.uniform(0.5, 2.0, m)
-    factors = SharedFactors(t, w, "squared-exponential")
+    factors = SharedFactors(t, w, Correlation("squared-exponential"))
     u, ratio = rng.standard_normal((n, m)), rng.uniform(0.1, 3.0, n)
     length = np.array([0.05, 0.3, 1.2, 8.0, 100.0])
     found = factors.terms(u, ratio, length).value
@@ -191,3 +192,47 @@ def test_many_measurements_have_eigenvectors_among_polynomials() -> None:
         assert found[i] == pytest.approx(u[i] @ solved + np.linalg.slogdet(whole)[1], rel=1e-7)
         one = factors.solve(u[i][:, None], float(ratio[i]), float(length[i]))[:, 0]
         assert np.allclose(one, solved, atol=1e-8)
+
+
+@pytest.mark.parametrize("covariance", ["matern32", "matern52", "squared-exponential"])
+def test_a_discrepancy_that_is_known_somewhere(covariance: str) -> None:
+    """Correlations are those of b given b(c) ≈ 0 and a small difference quotient of it there."""
+    own = Correlation(covariance, (1.0,), (0.5,))
+    t, length, step = np.array([0.0, 0.5, 0.6, 1.0, 2.0]), 0.9, 1e-4
+    far = np.concatenate([t, [1.0, 0.5 + step, 0.5 - step]])
+    plain = COVARIANCES[covariance](np.abs(far[:, None] - far) / length)
+    known = np.zeros((2, len(far)))
+    known[0, 5], known[1, 6], known[1, 7] = 1.0, 0.5 / step, -0.5 / step
+    cross = plain @ known.T
+    wanted = plain - cross @ np.linalg.solve(known @ cross, cross.T)
+    assert np.allclose(own.between(t, t, length), wanted[:5, :5], atol=1e-4)
+    assert np.allclose(own.variance(t, length), np.diag(wanted)[:5], atol=1e-4)
+    assert own.variance(np.array([1.0]), length)[0] == pytest.approx(0.0, abs=1e-8)
+
+
+def test_what_is_known_of_it_is_in_the_likelihood() -> None:
+    """Shared decompositions, of few and of many data, and C itself; kept in stores."""
+    for rows in (20, 310):
+        t, zero = np.linspace(0.2, 4.0, rows), np.zeros(rows, dtype=int)
+        errors = Discrepancy(
+            series=zero, times=t, amplitudes=zero, lengths=zero + 1, zero_at=(0.0,), flat_at=(0.0,)
+        )
+        again = from_spec(to_spec(errors))
+        u = np.random.default_rng(1).standard_normal((3, rows))
+        z = np.array([[0.5, 1.0], [2.0, 3.0], [0.1, 0.4]])
+        spread = ones(u)
+        [part] = errors._parts()
+        dense = errors._dense_value(part, np.arange(3), u, spread, z) * 0.5 / rows
+        assert np.allclose(again.value(u, spread, z), dense, rtol=1e-6)
+        found = errors.slopes(u, spread, z)
+        wanted = errors._dense_slopes(part, np.arange(3), u, spread, z)
+        assert np.allclose(found.by_z, wanted.by_z / rows, rtol=1e-4, atol=1e-6)
+    with pytest.raises(ValueError, match="flat_at needs a covariance with slopes"):
+        Discrepancy(
+            series=zero,
+            times=t,
+            amplitudes=zero,
+            lengths=zero,
+            flat_at=(0,),
+            covariance="exponential",
+        )

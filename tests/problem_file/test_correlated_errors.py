@@ -97,9 +97,28 @@ def test_an_automatic_discrepancy_has_usual_priors(tmp_path: Path) -> None:
     assert isinstance(errors_of(ready), Discrepancy)
 
 
+def test_what_is_known_of_a_discrepancy_is_a_setting(tmp_path: Path) -> None:
+    """With the usual priors, or with one's own."""
+    known = "zero_at = [0.0], flat_at = [0.0, 3]"
+    errors = errors_of(made(tmp_path, "", f"discrepancy = {{ {known} }}"))
+    assert isinstance(errors, Discrepancy)
+    assert (errors.zero_at, errors.flat_at) == ((0.0,), (0.0, 3.0))
+    assert errors.amplitudes.tolist() == [1] * 10 + [2] * 10
+    data = f'discrepancy = {{ amplitude = "a", length = "length", {known} }}'
+    errors = errors_of(made(tmp_path, TWO, data))
+    assert isinstance(errors, Discrepancy)
+    assert errors.flat_at == (0.0, 3.0)
+
+
 @pytest.mark.parametrize(
     ("parameters", "data", "words"),
     [
+        ("", 'discrepancy = { zero_at = "0" }', "zero_at and flat_at, lists of times"),
+        (
+            "",
+            'discrepancy = { flat_at = [0.0], covariance = "exponential" }',
+            "flat_at needs one of .* exponential has no slopes",
+        ),
         ("", 'correlation_time = "tau"', "correlation_time: tau is no parameter"),
         (
             'tau = { prior = "normal", mean = 1, sd = 1 }',
@@ -111,7 +130,7 @@ def test_an_automatic_discrepancy_has_usual_priors(tmp_path: Path) -> None:
             'correlation_time = "tau"\ndiscrepancy = { amplitude = "a", length = "length" }',
             "goes without discrepancy",
         ),
-        (TWO, 'discrepancy = { amplitude = "a" }', 'must be "auto", or a table of two parameters'),
+        (TWO, 'discrepancy = { amplitude = "a" }', 'must be "auto", or a table: two parameters'),
         (TAU, 'correlation_time = "tau"\n[loss]\nkind = "welsch"', 'needs kind = "likelihood"'),
     ],
 )

@@ -218,6 +218,10 @@ def _check_unchanged(run: Record, file: Path | None) -> None:
             f"{file} has another bound, {ready.bound}, than the run, {run.bound}: --draws 20 or "
             "--posterior certify by its present text"
         )
+    try:
+        problem_file.check_compatible(ready, run)
+    except ValueError as error:
+        warn(f"the certificate is about the problem as it was: {error}")
 
 
 def _give_certificate(

@@ -13,6 +13,7 @@ from scipy.linalg import solve_triangular
 from supac.arrays import BoolArray, FloatArray, IntArray
 from supac.emulator.average import AveragedEmulator
 from supac.emulator.base import FittedEmulator, TrainingSet
+from supac.emulator.exact import ExactRisk, is_exact, is_long
 from supac.emulator.process import Hyperprior, Process, ScoreFunction
 from supac.emulator.projection import CommonDraws, Projection
 from supac.emulator.sparse import fold_runs, nearness
@@ -94,12 +95,12 @@ class OutputTrainingSet(TrainingSet):
         seen_by = inputs or Inputs.of_last_fit(current, context, tuning.units)
         u = seen_by(runs.x)[:, :simulated]
         expected = None if many else prior.expected_misfit(u[runs.ok])
-        view = like.view if like else View.of(rows, risk, loss, known, expected, tuning.view)
+        known_of_view = rows, risk, loss, known, expected, tuning.view
+        linear = is_long(loss, outputs.shape[1], tuning.view)
+        view = like.view if like else View.of(*known_of_view, linear=linear)
         if view is not None:
             outputs = view.see(outputs)
-        seen: SquareLoss | SeenLoss = SeenLoss(loss, view, worst=float(risk.max()))
-        if view is None and isinstance(loss, SquareLoss):
-            seen = loss
+        seen = _seen(loss, view, float(risk.max()))
         one_by_one = many and outputs.shape[1] <= tuning.trend.outputs
         own = outputs if one_by_one else _coordinates(outputs)
         coordinates = np.full((len(runs), own.shape[1]), np.nan)
@@ -111,8 +112,9 @@ class OutputTrainingSet(TrainingSet):
             evidence = lambda each: prior.expected_misfit(each[:, :simulated])  # noqa: E731
             inputs = seen_by.chosen(evidence, runs.x[runs.ok], y, tuning.units)
             u = inputs(runs.x)[:, :simulated]
+        exact = not many and is_exact(seen, outputs.shape[1], tuning)
         rough = not many and not _has_slopes(seen, outputs, runs.x[runs.ok])
-        count = _number_of_draws(draws, current, tuning.draws, rough=rough)
+        count = _number_of_draws(draws, current, tuning.draws, rough=rough, exact=exact)
         components = max(components, tuning.trend.outputs) if many else components
         return cls(
             runs.x,
@@ -247,6 +249,11 @@ def _named(power: float) -> str:
     return f"{OUTPUTS}, evidence to the power {power:g}"
 
 
+def _seen(loss: Loss, view: View | None, worst: float) -> SquareLoss | SeenLoss:
+    """Return the loss of outputs in a view; a square loss itself if they are as they are."""
+    return loss if view is None and isinstance(loss, SquareLoss) else SeenLoss(loss, view, worst)
+
+
 def _has_slopes(loss: SquareLoss | SeenLoss, outputs: FloatArray, x: FloatArray) -> bool:
     """Return True if the loss of the outputs (n, m) at x has a derivative in each of them."""
     if isinstance(loss, SquareLoss):
@@ -266,15 +273,19 @@ def _coordinates(outputs: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.cholesky(gram))
 
 
-def _number_of_draws(draws: int, current: Distribution, tuning: DrawTuning, *, rough: bool) -> int:
+def _number_of_draws(
+    draws: int, current: Distribution, tuning: DrawTuning, *, rough: bool, exact: bool
+) -> int:
     """Return how many draws a loss is averaged over; a `rough` one has no slopes.
 
-    A gradient says the more the more parameters there are.
+    A gradient says the more the more parameters there are, and where its expectation over the
+    emulator is `exact`.
     """
     if rough:
         return max(draws, tuning.a_statistic * current.family.size)
     many = current.dim > tuning.all_up_to
-    return max(draws // 2, tuning.a_parameter * current.dim) if many else draws
+    found = max(draws // 2, tuning.a_parameter * current.dim) if many else draws
+    return min(found, max(tuning.exact, tuning.a_parameter * current.dim)) if exact else found
 
 
 def _standardised(rows: FloatArray) -> FloatArray:
@@ -341,8 +352,19 @@ class FittedOutputEmulator(FittedEmulator):
         loss = self.training.loss
         if isinstance(loss, SquareLoss):
             return loss.of_mean_square(self._mean_square(y, variance))
+        if self._exact is not None:
+            return self._exact.risk_and_slopes(x, y, self.process.amplitude * variance)[0]
         risk = loss(self._with_errors(y, variance, 0)[0], np.concatenate([x, x]))
         return 0.5 * (risk[: len(y)] + risk[len(y) :])
+
+    @cached_property
+    def _exact(self) -> ExactRisk | None:
+        """Return the exact expectation of a likelihood, if there is one."""
+        if self.training.is_of_many:
+            return None
+        origin = self.training.basis @ self.mean + self._as_outputs(self.shift[None])[0]
+        basis = self.unit * self._directions_of_outputs
+        return ExactRisk.of(self.training.loss, origin, basis, self.training.tuning)
 
     def _with_noise(self, variance: FloatArray) -> FloatArray:
         """Add the noise of the simulator, if it has any: that of the next run will be another."""
@@ -402,6 +424,12 @@ class FittedOutputEmulator(FittedEmulator):
         loss, variance = self.training.loss, self._with_noise(variance)
         if isinstance(loss, SquareLoss):
             return self._slopes_of_square(loss, y, variance)
+        if self._exact is not None:
+            spread = self.process.amplitude
+            risk, by_y, wide, by_own[rows] = self._exact.risk_and_slopes(
+                x[rows], y, spread * variance
+            )
+            return risk, by_y, spread * wide
         outputs, errors = self._with_errors(y, variance, rows.start)
         twice = np.concatenate([x[rows], x[rows]])
         both, found = loss.risk_and_slopes(outputs, twice)

@@ -212,6 +212,8 @@ class ViewTuning:
     """Weight of a first difference: kinks and flat parts of a loss have no second one."""
     least: float = 0.3
     """Least effect of an output on the loss, in those of the usual one."""
+    long: int = 300
+    """Outputs above which those of a likelihood are never compressed: `make bench-series`."""
 
 
 @register
@@ -341,6 +343,8 @@ class DrawTuning:
     """Directions along which such a loss of many parameters is averaged."""
     a_direction: int = 120
     """Draws for each of these."""
+    exact: int = 300
+    """Draws for a likelihood whose expectation over the emulator is exact: `make bench-series`."""
     noisy: float = NOISY
     """Noise of the simulator, in standard deviations of its outputs, from which it counts."""
 

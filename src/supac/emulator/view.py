@@ -19,6 +19,7 @@ import numpy as np
 from supac.arrays import FloatArray, IntArray
 from supac.emulator.tuning import DEFAULT, ViewTuning
 from supac.problem import Loss
+from supac.problem.columns import as_column_loss
 from supac.problem.losses import SquareLoss, as_residual_loss
 from supac.problem.observation import as_observation_loss
 
@@ -46,13 +47,15 @@ class View:
         known: int = 0,
         misfit: Callable[[FloatArray], float] | None = None,
         tuning: ViewTuning = DEFAULT.view,
+        *,
+        linear: bool = False,
     ) -> View | None:
         """Choose the view by the best of the runs; None if outputs are emulated as they are.
 
         The last `known` numbers of a row are arguments of the loss that are not emulated. Where
         nothing says from which size on a loss is flat, `misfit`, minus the log-evidence of emulated
         numbers (n, m), may ask for more compression; and where the last numbers are such arguments,
-        it must ask for any.
+        it must ask for any. There is none if the view is to be `linear`.
         """
         count = max(int(tuning.best * len(risk)), min(tuning.fewest, len(risk)))
         best = np.argsort(risk, kind="stable")[:count]
@@ -64,7 +67,9 @@ class View:
         if width is None and not isinstance(loss, SquareLoss):
             centre = np.median(near, axis=0)
             known_too = rows[best, len(centre) :]
-            weight = _weights(near, _bounded(outputs), loss, known_too, tuning)
+            weight = _weights(near, _bounded(outputs), loss, known_too, tuning, one=linear)
+        if linear:
+            return cls(centre, weight, np.inf)
         if width is not None:
             scale = limit = tuning.flat * width
         else:
@@ -227,14 +232,21 @@ def _size(outputs: FloatArray, centre: FloatArray, weight: FloatArray) -> float:
 
 
 def _weights(
-    near: FloatArray, outputs: FloatArray, loss: Loss, known: FloatArray, tuning: ViewTuning
+    near: FloatArray,
+    outputs: FloatArray,
+    loss: Loss,
+    known: FloatArray,
+    tuning: ViewTuning,
+    *,
+    one: bool,
 ) -> FloatArray:
     """Compute √(effect of a usual change of each output) per unit of the change: (m,).
 
     `known` (n, k) follow the outputs `near` (n, m) where the loss takes more than these.
 
     A change is usual among the best runs, or among all if it is constant there. Multiplying an
-    output by a factor divides its weight by it.
+    output by a factor divides its weight by it. Outputs of which each has `one` part of a
+    likelihood are moved at once, and not in turn.
     """
     spread = _spread(near)
     spread = np.where(spread > 0.0, spread, _spread(outputs))
@@ -243,7 +255,8 @@ def _weights(
     if not len(used):
         return weight
     rows = np.concatenate([near, known], axis=1)
-    effect = sum(_effect(row, used, spread, loss, tuning) for row in rows[: tuning.references])
+    effects = _effect_of_each if one else _effect
+    effect = sum(effects(row, used, spread, loss, tuning) for row in rows[: tuning.references])
     felt = np.sqrt(np.where(np.isfinite(effect), effect, 0.0))
     usual = float(np.sqrt(np.mean(felt**2))) or 1.0
     weight[used] = np.maximum(felt / usual, tuning.least) / spread[used]
@@ -267,3 +280,17 @@ def _effect(
             up, down = (np.asarray(loss(moved)) - here for moved in (row + step, row - step))
         effects.append(0.5 * np.abs(up + down) + 0.5 * tuning.slope * (np.abs(up) + np.abs(down)))
     return np.concatenate(effects)
+
+
+def _effect_of_each(
+    row: FloatArray, used: IntArray, spread: FloatArray, loss: Loss, tuning: ViewTuning
+) -> FloatArray:
+    """Compute the same for a likelihood of independent errors, half a mean of squares."""
+    own, observed = as_column_loss(loss), as_observation_loss(loss)
+    assert own is not None
+    assert observed is not None
+    here, z = row[None, : -observed.count], row[None, -observed.count :]
+    parts = [0.5 * own.residuals(here + sign * spread, z) ** 2 for sign in (0.0, 1.0, -1.0)]
+    middle, above, below = (part[0, used] for part in parts)
+    up, down = (above - middle) / here.shape[1], (below - middle) / here.shape[1]
+    return np.asarray(0.5 * np.abs(up + down) + 0.5 * tuning.slope * (np.abs(up) + np.abs(down)))

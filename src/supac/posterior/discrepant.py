@@ -15,7 +15,6 @@ from supac.posterior.outputs import Outputs
 from supac.problem import Observations
 from supac.problem.columns import ColumnLoss, as_column_loss
 from supac.problem.correlated import Discrepancy
-from supac.problem.fields import COVARIANCES
 from supac.problem.shared_factors import SharedFactors
 from supac.record.record import Record
 
@@ -55,8 +54,9 @@ def discrepancy_at(
 ) -> PredictedDiscrepancy | None:
     """Compute the discrepancy of outputs at latent draws; None if none was calibrated.
 
-    In other conditions it has mean 0 and the amplitude of the draw. Where the scenario `continues`
-    the calibration, at other times, it is a Gaussian process given the residuals of the draw,
+    In other conditions it has mean 0 and the amplitude of the draw, but where it is known to be
+    less. Where the scenario `continues` the calibration, at other times, it is a Gaussian process
+    given the residuals of the draw,
 
         mean = k(t)ᵀ(K + S)⁻¹(y − simulated),   variance = a² − k(t)ᵀ(K + S)⁻¹k(t),
 
@@ -83,7 +83,9 @@ def discrepancy_at(
         if amplitude < 0:
             deviation[:, place] = 0.0
         elif residuals is None:
-            deviation[:, place] = z[:, amplitude][:, None]
+            deviation[:, place] = [
+                row[amplitude] * np.sqrt(_prior(own.discrepancy, table, row[length])) for row in z
+            ]
         else:
             mean[:, place], deviation[:, place] = _conditioned(
                 own, data, column, table.clock, residuals, z[:, [amplitude, length]], z
@@ -104,6 +106,13 @@ def _columns(
         pairs = {(int(errors.amplitudes[i]), int(errors.lengths[i])) for i in rows}
         if len(pairs) == 1:  # else it differs between experiments
             yield (column, *pairs.pop())
+
+
+def _prior(errors: Discrepancy, table: Outputs, length: float) -> FloatArray:
+    """Return the variance of b at the predicted times of a column, in those of its amplitude."""
+    if errors.correlation.is_free:
+        return np.ones(1)
+    return errors.correlation.variance(table.clock, length)
 
 
 def _residuals(
@@ -134,18 +143,18 @@ def _conditioned(
     """Return mean and deviation at the times for each draw: (n, times)."""
     assert loss.discrepancy is not None
     assert data.times is not None
-    correlation = COVARIANCES[loss.discrepancy.covariance]
+    correlation = loss.discrepancy.correlation
     rows = np.flatnonzero(data.needed.reshape(-1, data.rows)[data.columns.index(column)])
     cells = data.columns.index(column) * data.rows + rows
     there, noise = data.times[rows], data.noise[cells]
-    ahead = np.abs(times[:, None] - there)
     levels = loss.cells(z.shape[1]).level(z)[:, cells[0]]
-    factors = SharedFactors(there, noise, loss.discrepancy.covariance)
+    factors = SharedFactors(there, noise, correlation)
     mean, variance = np.empty((2, len(z), len(times)))
     for i, (amplitude, length) in enumerate(own):
-        cross = amplitude**2 * correlation(ahead / length)
+        cross = amplitude**2 * correlation.between(times, there, length)
         spread = levels[i] * noise
         weights = factors.solve((cross / spread).T, amplitude / levels[i], length) / spread[:, None]
         mean[i] = residuals[i, cells] @ weights
-        variance[i] = amplitude**2 - np.einsum("ij,ji->i", cross, weights)
+        before = amplitude**2 * correlation.variance(times, length)
+        variance[i] = before - np.einsum("ij,ji->i", cross, weights)
     return mean, np.sqrt(np.maximum(variance, 0.0))

@@ -123,7 +123,7 @@ class ColumnLoss:
         return ObservedCells(count, self.scales, self.offsets, self.levels)
 
     @cached_property
-    def _measured(self) -> ColumnLoss:
+    def measured(self) -> ColumnLoss:
         """Return the loss of the measured cells alone."""
         seen = np.isfinite(self.values)
         names = ("scales", "offsets", "levels", "values", "noise")
@@ -141,7 +141,7 @@ class ColumnLoss:
 
     def residuals(self, simulated: FloatArray, z: FloatArray) -> FloatArray:
         """Return residuals of the observed values from those of the simulated ones: (n, m)."""
-        own, every = self._measured, _with(z, 1.0)
+        own, every = self.measured, _with(z, 1.0)
         scale, level = every[:, own.scales], every[:, own.levels]
         if self.logarithmic:
             return np.asarray((simulated + np.log(scale) / own.noise) / level)
@@ -152,7 +152,7 @@ class ColumnLoss:
     def __call__(self, simulated: FloatArray, z: FloatArray) -> FloatArray:
         """(n, m) and (n, parameters) → (n,)."""
         with np.errstate(all="ignore"):
-            residuals, errors = self.residuals(simulated, z), self._measured.errors
+            residuals, errors = self.residuals(simulated, z), self.measured.errors
             if errors is not None:
                 return errors.value(residuals, self._spread(z), z) + self._log_noise(z)
             risk = np.asarray(self.loss(residuals))
@@ -160,11 +160,11 @@ class ColumnLoss:
 
     def _spread(self, z: FloatArray) -> Spread:
         """Return the standard error of each measurement."""
-        own = self._measured
+        own = self.measured
         return Spread(own.noise, _with(z, 1.0)[:, own.levels])
 
     def _log_noise(self, z: FloatArray) -> FloatArray:
-        return np.asarray(np.log(_with(z, 1.0)[:, self._measured.levels]).mean(axis=1))
+        return np.asarray(np.log(_with(z, 1.0)[:, self.measured.levels]).mean(axis=1))
 
     def each(self, simulated: FloatArray, z: FloatArray) -> FloatArray | None:
         """Compute the loss of each datum, of which the loss is the mean: (n, m)."""
@@ -177,7 +177,7 @@ class ColumnLoss:
         if loss is None:
             return None
         residuals = self.residuals(simulated, z)
-        own, every = self._measured, _with(z, 1.0)
+        own, every = self.measured, _with(z, 1.0)
         scale, level = every[:, own.scales], every[:, own.levels]
         further = None
         if own.errors is not None:
@@ -209,7 +209,7 @@ class ColumnLoss:
         """
         simulated, z = outputs[:, : len(data.values)], outputs[:, len(data.values) :]
         usual = _with(np.median(z, axis=0)[None], 1.0)[0, self.levels]
-        levels = _with(z, 1.0)[:, self._measured.levels]
+        levels = _with(z, 1.0)[:, self.measured.levels]
         residuals = self.residuals(data.residuals(simulated), z) * levels
         return replace(data, noise=data.noise * usual), data.outputs(residuals)
 

@@ -17,10 +17,12 @@ import numpy as np
 
 from supac.arrays import BoolArray, FloatArray, IntArray, frozen
 from supac.codec import register
+from supac.problem.correlations import BENDS, SLOPES, Correlation
 from supac.problem.fields import COVARIANCES
 from supac.problem.shared_factors import SharedFactors
 
 _CELLS = 4_000_000  # numbers in the matrices of as many points as are treated at once
+_STEP = 1e-5  # relative, for differences
 _FLAT = 1e-9  # of 1 − φ², for measurements at the same time
 
 
@@ -61,6 +63,8 @@ class CorrelatedErrors(ABC):
     def __post_init__(self) -> None:
         for each in fields(self):
             given = getattr(self, each.name)
+            if each.name in ("zero_at", "flat_at"):
+                continue
             if each.name == "times":
                 object.__setattr__(self, "times", frozen(np.array(given, dtype=np.float64)))
             elif isinstance(given, list | tuple | np.ndarray):
@@ -88,6 +92,14 @@ class CorrelatedErrors(ABC):
         """Compute its derivatives."""
 
 
+def correlation_of_steps(gaps: FloatArray, memory: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return φ = exp(−Δt/τ) for steps Δt and memories τ (n,), and dφ/dτ: (n, steps)."""
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        tau = np.maximum(memory, 1e-300)[:, None]
+        phi = np.minimum(np.exp(-gaps / tau), np.sqrt(1.0 - _FLAT))
+        return phi, np.nan_to_num(phi * gaps / tau**2)
+
+
 @register
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Autoregressive(CorrelatedErrors):
@@ -101,15 +113,11 @@ class Autoregressive(CorrelatedErrors):
     """Place of the parameter τ of each cell among z; −1 for independent errors."""
 
     def _steps(self, part: IntArray, z: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        """Return Δt (steps,) and φ (n, steps) of a series; None where errors are independent."""
+        """Return φ and dφ/dτ of a series: (n, steps); None where errors are independent."""
         place = int(self.memories[part[0]])
         if place < 0 or len(part) < 2:
             return None
-        gaps = np.diff(self.times[part])
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            memory = np.maximum(z[:, place], 1e-300)[:, None]
-            phi = np.exp(-gaps / memory)
-        return gaps, np.minimum(phi, np.sqrt(1.0 - _FLAT))
+        return correlation_of_steps(np.diff(self.times[part]), z[:, place])
 
     def value(self, residuals: FloatArray, spread: Spread, z: FloatArray) -> FloatArray:
         """(n, m), (n, m) and (n, parameters) → (n,)."""
@@ -119,8 +127,8 @@ class Autoregressive(CorrelatedErrors):
             if steps is None:
                 total += np.einsum("ij,ij->i", u, u)
                 continue
-            rest = 1.0 - steps[1] ** 2
-            new = u[:, 1:] - steps[1] * u[:, :-1]
+            rest = 1.0 - steps[0] ** 2
+            new = u[:, 1:] - steps[0] * u[:, :-1]
             total += u[:, 0] ** 2 + (new**2 / rest + np.log(rest)).sum(axis=1)
         return np.asarray(0.5 * total / residuals.shape[1])
 
@@ -132,7 +140,7 @@ class Autoregressive(CorrelatedErrors):
             if steps is None:
                 by_u[:, part] = u
                 continue
-            gaps, phi = steps
+            phi, rise = steps
             rest = 1.0 - phi**2
             new = u[:, 1:] - phi * u[:, :-1]
             own = np.zeros(u.shape)
@@ -142,14 +150,12 @@ class Autoregressive(CorrelatedErrors):
             by_u[:, part] = own
             by_phi = -u[:, :-1] * new / rest + phi * new**2 / rest**2 - phi / rest
             place = int(self.memories[part[0]])
-            with np.errstate(over="ignore", invalid="ignore"):
-                rise = phi * gaps / np.maximum(z[:, place], 1e-300)[:, None] ** 2
-            by_z[:, place] += (by_phi * np.nan_to_num(rise)).sum(axis=1)
+            by_z[:, place] += (by_phi * rise).sum(axis=1)
         m = residuals.shape[1]
         return ErrorSlopes(by_u / m, np.zeros(residuals.shape), by_z / m)
 
 
-@register
+@register(later=("zero_at", "flat_at"))
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Discrepancy(CorrelatedErrors):
     """A smooth difference b(t) of the model from the truth beside independent noise.
@@ -165,6 +171,25 @@ class Discrepancy(CorrelatedErrors):
     """Place of ℓ, in the unit of the times."""
     covariance: str = "squared-exponential"
     """Name of ρ, as for fields."""
+    zero_at: tuple[float, ...] = ()
+    """Times at which b is known to be 0, in every series."""
+    flat_at: tuple[float, ...] = ()
+    """Times at which its slope is known to be 0."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("zero_at", "flat_at"):
+            object.__setattr__(self, name, tuple(map(float, getattr(self, name))))
+        if self.flat_at and self.covariance not in BENDS:
+            raise ValueError(
+                f"flat_at needs a covariance with slopes, such as {', '.join(BENDS)}, not "
+                f"{self.covariance!r}"
+            )
+
+    @property
+    def correlation(self) -> Correlation:
+        """Correlations of b, given what is known of it."""
+        return Correlation(self.covariance, self.zero_at, self.flat_at)
 
     def value(self, residuals: FloatArray, spread: Spread, z: FloatArray) -> FloatArray:
         """(n, m), (n, m) and (n, parameters) → (n,)."""
@@ -173,7 +198,7 @@ class Discrepancy(CorrelatedErrors):
             u = residuals[:, part]
             if self.amplitudes[part[0]] < 0:
                 total += np.einsum("ij,ij->i", u, u)
-            elif (shared := self._shared(part, spread)) is not None:
+            elif (shared := self._shared_at(part, spread)) is not None:
                 total += shared.terms(u, *self._ratio_and_length(part, spread, z)).value
             else:
                 for rows in self._pieces(part, len(u)):
@@ -188,7 +213,7 @@ class Discrepancy(CorrelatedErrors):
             u = residuals[:, part]
             if self.amplitudes[part[0]] < 0:
                 by_u[:, part] = u
-            elif (shared := self._shared(part, spread)) is not None:
+            elif (shared := self._shared_at(part, spread)) is not None:
                 ratio, length = self._ratio_and_length(part, spread, z)
                 found = shared.terms(u, ratio, length)
                 level, half = spread.level[:, part[0]], 0.5 * found.by_ratio
@@ -205,14 +230,17 @@ class Discrepancy(CorrelatedErrors):
         m = residuals.shape[1]
         return ErrorSlopes(by_u / m, by_level / m, by_z / m)
 
-    def _shared(self, part: IntArray, spread: Spread) -> SharedFactors | None:
+    def _shared_at(self, part: IntArray, spread: Spread) -> SharedFactors | None:
         """Return what points share of a series; None if its noise has several levels."""
         if (spread.level[:, part] != spread.level[:, part[:1]]).any():
             return None
-        noise = spread.noise[part]
+        return self.shared(part, spread.noise[part])
+
+    def shared(self, part: IntArray, noise: FloatArray) -> SharedFactors:
+        """Return the decompositions of a series with this noise, but for its level."""
         key = (part.tobytes(), noise.tobytes())
         if key not in self._factors:
-            self._factors[key] = SharedFactors(self.times[part], noise, self.covariance)
+            self._factors[key] = SharedFactors(self.times[part], noise, self.correlation)
         return self._factors[key]
 
     @cached_property
@@ -240,8 +268,7 @@ class Discrepancy(CorrelatedErrors):
     ) -> ErrorSlopes:
         """Compute the derivatives of half of it: in θ ½ tr((C⁻¹ − C⁻¹uuᵀC⁻¹) ∂C/∂θ)."""
         own, by_z = z[rows], np.zeros((len(rows), z.shape[1]))
-        s = spread.total[rows][:, part]
-        whole, smooth, distance = self._matrix(part, spread.total[rows], own)
+        whole, smooth = self._matrix(part, spread.total[rows], own)
         inverse = np.linalg.inv(whole)
         weighed = np.einsum("ijk,ik->ij", inverse, u)
         change = inverse - weighed[:, :, None] * weighed[:, None, :]
@@ -249,10 +276,9 @@ class Discrepancy(CorrelatedErrors):
         by_level = -np.einsum("ijk,ijk->ij", change, smooth) / spread.level[np.ix_(rows, part)]
         place, length = int(self.amplitudes[part[0]]), int(self.lengths[part[0]])
         by_z[:, place] = np.einsum("ijk,ijk->i", change, smooth) / own[:, place]
-        scaled = distance / own[:, length][:, None, None]
-        bend = own[:, place][:, None, None] ** 2 * _SLOPES[self.covariance](scaled) * scaled
-        bend = bend / (s[:, :, None] * s[:, None, :])
-        by_z[:, length] -= 0.5 * np.einsum("ijk,ijk->i", change, bend) / own[:, length]
+        share = own[:, place][:, None] / spread.total[rows][:, part]
+        bend = self._slopes_in_length(part, own) * (share[:, :, None] * share[:, None, :])
+        by_z[:, length] += 0.5 * np.einsum("ijk,ijk->i", change, bend)
         return ErrorSlopes(weighed, by_level, by_z)
 
     def _pieces(self, part: IntArray, count: int) -> Iterator[IntArray]:
@@ -263,20 +289,26 @@ class Discrepancy(CorrelatedErrors):
 
     def _matrix(
         self, part: IntArray, spread: FloatArray, z: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return C and C − 1 of a series at each point (n, k, k), and the distances (k, k)."""
-        distance = np.abs(self.times[part][:, None] - self.times[part])
-        length = z[:, int(self.lengths[part[0]])][:, None, None]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return C and C − 1 of a series at each point: (n, k, k)."""
         share = z[:, int(self.amplitudes[part[0]])][:, None] / spread[:, part]
-        smooth = COVARIANCES[self.covariance](distance / length)
+        smooth = self._correlations(part, z[:, int(self.lengths[part[0]])])
         smooth = smooth * (share[:, :, None] * share[:, None, :])
-        return smooth + np.eye(len(part)), smooth, distance
+        return smooth + np.eye(len(part)), smooth
 
+    def _correlations(self, part: IntArray, lengths: FloatArray) -> FloatArray:
+        """Return the correlations of b in a series for each length: (n, k, k)."""
+        times, own = self.times[part], self.correlation
+        if own.is_free:
+            distance = np.abs(times[:, None] - times)
+            return COVARIANCES[self.covariance](distance / lengths[:, None, None])
+        return np.array([own.between(times, times, float(each)) for each in lengths])
 
-_SLOPES = {
-    "exponential": lambda r: -np.exp(-r),
-    "matern32": lambda r: -3.0 * r * np.exp(-np.sqrt(3.0) * r),
-    "matern52": lambda r: -5.0 / 3.0 * r * (1.0 + np.sqrt(5.0) * r) * np.exp(-np.sqrt(5.0) * r),
-    "squared-exponential": lambda r: -r * np.exp(-0.5 * r**2),
-}
-"""Derivatives of the correlations in distance over length."""
+    def _slopes_in_length(self, part: IntArray, z: FloatArray) -> FloatArray:
+        """Return the derivatives of the correlations in the length: (n, k, k)."""
+        times, length = self.times[part], z[:, int(self.lengths[part[0]])]
+        if self.correlation.is_free:
+            scaled = np.abs(times[:, None] - times) / length[:, None, None]
+            return -SLOPES[self.covariance](scaled) * scaled / length[:, None, None]
+        ends = [self._correlations(part, length * (1.0 + sign * _STEP)) for sign in (1.0, -1.0)]
+        return np.asarray((ends[0] - ends[1]) / (2.0 * _STEP * length)[:, None, None])

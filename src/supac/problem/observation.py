@@ -145,11 +145,22 @@ class ObservationLoss:
 
     def rows(self, outputs: FloatArray, x: FloatArray) -> FloatArray:
         """Return outputs (n, m) followed by the observation parameters of points x (n, dim)."""
+        return np.concatenate([outputs, self.own(x)], axis=1)
+
+    def own(self, x: FloatArray) -> FloatArray:
+        """Return the observation parameters of points x (n, dim), in the user's units."""
         own = x[:, -self.count :]
         columns = zip(self._marginals, own.T, strict=False)
-        if self.parameters is not None:
-            own = np.column_stack([marginal.from_latent(column) for marginal, column in columns])
-        return np.concatenate([outputs, own], axis=1)
+        if self.parameters is None:
+            return own
+        return np.column_stack([marginal.from_latent(column) for marginal, column in columns])
+
+    def slopes_of_own(self, by_z: FloatArray, x: FloatArray) -> FloatArray:
+        """Convert derivatives in the observation parameters to those in coordinates of x."""
+        slopes = np.array(by_z, dtype=np.float64)
+        for i, marginal in enumerate(self._marginals):
+            slopes[:, i] *= np.exp(marginal.log_slope(x[:, i - self.count]))
+        return slopes
 
     def slopes(self, outputs: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """Compute the derivatives in outputs (n, m) and in the last `count` coordinates of x.
@@ -163,10 +174,7 @@ class ObservationLoss:
         found = slopes(rows[:, : -self.count], rows[:, -self.count :])
         if found is None:
             return None
-        by_outputs, by_own = (np.asarray(each, dtype=np.float64) for each in found)
-        for i, marginal in enumerate(self._marginals):
-            by_own[:, i] *= np.exp(marginal.log_slope(x[:, i - self.count]))
-        return by_outputs, by_own
+        return np.asarray(found[0], dtype=np.float64), self.slopes_of_own(found[1], x)
 
     @property
     def _marginals(self) -> list[Marginal]:

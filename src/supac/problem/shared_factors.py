@@ -8,6 +8,7 @@ polynomial in log ℓ.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -16,7 +17,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from supac.arrays import FloatArray, IntArray
-from supac.problem.fields import COVARIANCES
+from supac.problem.correlations import Correlation
 
 MANY = 300
 """Measurements beyond which eigenvectors are found among polynomials, if the correlation is smooth.
@@ -41,6 +42,41 @@ class Terms(NamedTuple):
     by_length: FloatArray
 
 
+class Smooth(NamedTuple):
+    """The sum log|C| − uᵀ(1 − C⁻¹)u at n points, of known coordinates of u, and its derivatives."""
+
+    value: FloatArray
+    by_coordinates: dict[int, FloatArray]
+    """For each basis that was used: (n, its size)."""
+    by_variance: FloatArray
+    by_ratio: FloatArray
+    by_length: FloatArray
+
+
+class Decomposition(NamedTuple):
+    """W⁻¹ R W⁻¹ = V Λ Vᵀ, without what is nothing beside Λ."""
+
+    size: int
+    """Of the basis in which V is given; 0 for the measurements themselves."""
+    vectors: FloatArray
+    """(count, r); of a basis only the first `count` members are used."""
+    values: FloatArray
+    """Λ: (r,)."""
+
+
+class Coordinates:
+    """Coordinates of vectors in each of the bases, computed when they are asked for first."""
+
+    def __init__(self, of: Callable[[int], FloatArray]) -> None:
+        self._of, self._found = of, dict[int, FloatArray]()
+
+    def __call__(self, size: int) -> FloatArray:
+        """Return those in the basis of a size: (n, size)."""
+        if size not in self._found:
+            self._found[size] = self._of(size)
+        return self._found[size]
+
+
 @dataclass(frozen=True, eq=False)
 class SharedFactors:
     """Decompositions of the correlations of one series, for lengths of a grid."""
@@ -49,14 +85,11 @@ class SharedFactors:
     """(k,)."""
     noise: FloatArray
     """Noise of each measurement, up to its level: (k,)."""
-    covariance: str
-    _made: dict[int, tuple[FloatArray, FloatArray]] = field(default_factory=dict, repr=False)
+    correlation: Correlation
+    _made: dict[int, Decomposition] = field(default_factory=dict, repr=False)
+    _bases: dict[int, tuple[FloatArray, FloatArray]] = field(default_factory=dict, repr=False)
     _last: list[tuple[tuple[FloatArray, ...], Terms]] = field(default_factory=list, repr=False)
     """The last question and answer: a value and its slopes are asked for one after the other."""
-
-    @cached_property
-    def _distances(self) -> FloatArray:
-        return np.abs(self.times[:, None] - self.times)
 
     @cached_property
     def _range(self) -> tuple[float, float]:
@@ -71,49 +104,70 @@ class SharedFactors:
             low = max(low, whole / _SHORT_OF_MANY)
         return float(np.log(low)), float(np.log(_LONG * whole))
 
-    def decomposition(self, node: int) -> tuple[FloatArray, FloatArray]:
-        """Return V (k, r) and Λ (r,) at ℓ = exp(step·node), without what is nothing beside Λ."""
+    def decomposition(self, node: int) -> Decomposition:
+        """Return the decomposition at ℓ = exp(step·node)."""
         if node not in self._made:
             self._made[node] = self.eigen(float(np.exp(_STEP * node)))
         return self._made[node]
 
-    def eigen(self, length: float) -> tuple[FloatArray, FloatArray]:
-        """Return V (k, r) and Λ (r,) at a length."""
-        if len(self.times) > MANY and self.covariance == SMOOTH:
-            values, vectors = self._among_polynomials(length)
+    def eigen(self, length: float) -> Decomposition:
+        """Return the decomposition at a length."""
+        size = 0
+        if len(self.times) > MANY and self.correlation.name == SMOOTH:
+            size, values, vectors = self._among_polynomials(length)
         else:
-            matrix = COVARIANCES[self.covariance](self._distances / length)
+            matrix = self.correlation.between(self.times, self.times, length)
             values, vectors = eigh(matrix / np.outer(self.noise, self.noise), driver="evd")
         kept = values > _NOTHING * values[-1]
-        return np.ascontiguousarray(vectors[:, kept]), values[kept]
+        return Decomposition(size, np.ascontiguousarray(vectors[:, kept]), values[kept])
 
     def solve(self, right: FloatArray, ratio: float, length: float) -> FloatArray:
         """Return C⁻¹ of columns (k, m) at one point."""
-        vectors, values = self.eigen(length)
-        size = ratio**2 * values
-        return np.asarray(right - vectors @ ((size / (1.0 + size))[:, None] * (vectors.T @ right)))
+        found = self.eigen(length)
+        size, count = ratio**2 * found.values, len(found.vectors)
+        along = (self.coordinates(right.T, found.size)[:, :count] @ found.vectors).T
+        weighed = found.vectors @ ((size / (1.0 + size))[:, None] * along)
+        return np.asarray(right - (self.basis(found.size)[:, :count] @ weighed))
 
-    def _among_polynomials(self, length: float) -> tuple[FloatArray, FloatArray]:
+    def _among_polynomials(self, length: float) -> tuple[int, FloatArray, FloatArray]:
         """Return eigenvalues and eigenvectors of smooth correlations of many measurements.
 
         R(t, t') is interpolated between Chebyshev points, to all digits: R = Φ K Φᵀ, with R = K at
-        these points and polynomials Φ. So the eigenvectors are in the span of W⁻¹Φ.
+        these points and polynomials Φ. So the eigenvectors are in the span of W⁻¹Φ, the first
+        members of a basis, whose size is returned, too.
         """
-        first, whole = self.times.min(), float(np.ptp(self.times))
+        whole = float(np.ptp(self.times))
         count = int(np.ceil(30 + 3.0 * min(whole / length, 2.0 * _SHORT_OF_MANY)))
+        size = 2 ** int(np.ceil(np.log2(count)))
         angles = (np.arange(count) + 0.5) * np.pi / count
         points = np.cos(angles)
-        place = 2.0 * (self.times - first) / whole - 1.0
         # Φ_j(x) = Σ_k c_k T_k(x_j) T_k(x)/count, with c_0 = 1 and else 2.
-        order = np.arange(count)
-        here = np.cos(np.arccos(np.clip(place, -1.0, 1.0))[:, None] * order)
-        there = np.cos(angles[:, None] * order)
+        there = np.cos(angles[:, None] * np.arange(count))
         there[:, 0] *= 0.5
-        basis = (2.0 / count) * here @ there.T
-        orthonormal, root = np.linalg.qr(basis / self.noise[:, None])
-        apart = 0.5 * whole * np.abs(points[:, None] - points)
-        values, vectors = eigh(root @ COVARIANCES[self.covariance](apart / length) @ root.T)
-        return values, orthonormal @ vectors
+        root = (2.0 / count) * self._polynomials(size)[1][:count, :count] @ there.T
+        places = float(self.times.min()) + 0.5 * whole * (points + 1.0)
+        values, vectors = eigh(root @ self.correlation.between(places, places, length) @ root.T)
+        return size, values, vectors
+
+    def _polynomials(self, size: int) -> tuple[FloatArray, FloatArray]:
+        """Return Q (k, size) and R with Q R = W⁻¹T, of Chebyshev polynomials T."""
+        if size not in self._bases:
+            place = 2.0 * (self.times - self.times.min()) / float(np.ptp(self.times)) - 1.0
+            angles = np.arccos(np.clip(place, -1.0, 1.0))[:, None] * np.arange(size)
+            self._bases[size] = np.linalg.qr(np.cos(angles) / self.noise[:, None])
+        return self._bases[size]
+
+    def basis(self, size: int) -> FloatArray:
+        """Return an orthonormal basis, in columns: (k, at most size)."""
+        return self._polynomials(size)[0] if size else np.eye(len(self.times))
+
+    def coordinates(self, u: FloatArray, size: int) -> FloatArray:
+        """Return coordinates of rows (n, k) in the basis."""
+        return np.asarray(u @ self._polynomials(size)[0]) if size else u
+
+    def back(self, coordinates: FloatArray, size: int) -> FloatArray:
+        """Return the rows of these coordinates: (n, k)."""
+        return np.asarray(coordinates @ self._polynomials(size)[0].T) if size else coordinates
 
     def terms(self, u: FloatArray, ratio: FloatArray, length: FloatArray) -> Terms:
         """Compute the terms at residuals u (n, k), ratios α (n,) and lengths ℓ (n,)."""
@@ -126,40 +180,63 @@ class SharedFactors:
         return self._last[0][1]
 
     def _terms(self, u: FloatArray, ratio: FloatArray, length: FloatArray) -> Terms:
+        own = Coordinates(lambda size: self.coordinates(u, size))
+        found, by_u = self.smooth(own, ratio, length), 2.0 * u
+        for size, slopes in found.by_coordinates.items():
+            by_u += self.back(slopes, size)
+        value = found.value + np.einsum("ij,ij->i", u, u)
+        return Terms(value, by_u, found.by_ratio, found.by_length)
+
+    def smooth(
+        self,
+        u: Coordinates,
+        ratio: FloatArray,
+        length: FloatArray,
+        errors: Coordinates | None = None,
+        variance: FloatArray | None = None,
+    ) -> Smooth:
+        """Compute log|C| − uᵀ(1 − C⁻¹)u at n points.
+
+        If u has independent normal errors with the `variance` (n,) along the rows of `errors`, it
+        is the expectation over them.
+        """
         low, high = self._range
         with np.errstate(divide="ignore"):
             place = np.clip(np.log(length), low, high) / _STEP
         inside = (length > np.exp(low)) & (length < np.exp(high))
         first = np.floor(place).astype(np.intp) - (_STENCIL // 2 - 1)
         weights, slopes = _lagrange(place - first)
-        value, by_ratio, by_length = (np.zeros(len(u)) for _ in range(3))
-        by_u = np.zeros(u.shape)
+        value, by_variance, by_ratio, by_length = np.zeros((4, len(ratio)))
+        by_u: dict[int, FloatArray] = {}
         for node in range(int(first.min()), int(first.max()) + _STENCIL):
             own = node - first
             rows = np.flatnonzero((own >= 0) & (own < _STENCIL))
             if not len(rows):
                 continue
             weight, slope = weights[rows, own[rows]], slopes[rows, own[rows]]
-            found = self._at_node(node, u[rows], ratio[rows])
-            value[rows] += weight * found.value
-            by_ratio[rows] += weight * found.by_ratio
-            by_u[rows] += weight[:, None] * found.by_residual
-            by_length[rows] += slope * found.value
-        return Terms(value, by_u, by_ratio, np.where(inside, by_length / (_STEP * length), 0.0))
-
-    def _at_node(self, node: int, u: FloatArray, ratio: FloatArray) -> Terms:
-        """Compute the terms at one length of the grid."""
-        vectors, values = self.decomposition(node)
-        along = u @ vectors
-        size = ratio[:, None] ** 2 * values
-        part = size / (1.0 + size)
-        damped = along * part
-        value = np.einsum("ij,ij->i", u, u) - np.einsum("ij,ij->i", along, damped)
-        value += np.log1p(size).sum(axis=1)
-        change = part - (along**2 * part) / (1.0 + size)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            by_ratio = np.nan_to_num(2.0 * change.sum(axis=1) / ratio)
-        return Terms(value, 2.0 * (u - damped @ vectors.T), by_ratio, np.zeros(len(u)))
+            size, vectors, values = self.decomposition(node)
+            here, count = u(size), len(vectors)
+            along = here[rows, :count] @ vectors
+            much = ratio[rows, None] ** 2 * values
+            part = much / (1.0 + much)
+            damped = along * part
+            squares = along**2
+            if errors is not None and variance is not None:
+                wide = ((errors(size)[:, :count] @ vectors) ** 2).sum(axis=0)
+                squares += variance[rows, None] * wide
+                by_variance[rows] -= weight * (part @ wide)
+            now = np.log1p(much).sum(axis=1) - np.einsum("ij,ij->i", squares, part)
+            change = part - squares * part / (1.0 + much)
+            by_ratio[rows] += weight * change.sum(axis=1)
+            value[rows] += weight * now
+            by_length[rows] += slope * now
+            if size not in by_u:
+                by_u[size] = np.zeros(here.shape)
+            damped *= -2.0 * weight[:, None]
+            by_u[size][rows, :count] += damped @ vectors.T
+        by_ratio *= 2.0 / np.maximum(ratio, 1e-300)
+        by_length = np.where(inside, by_length / (_STEP * length), 0.0)
+        return Smooth(value, by_u, by_variance, by_ratio, by_length)
 
 
 def _lagrange(x: FloatArray) -> tuple[FloatArray, FloatArray]:

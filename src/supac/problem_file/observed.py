@@ -11,6 +11,7 @@ from supac.arrays import IntArray
 from supac.problem import Observations, Parameters
 from supac.problem.columns import ColumnLoss, Likelihood
 from supac.problem.correlated import Autoregressive, CorrelatedErrors, Discrepancy
+from supac.problem.correlations import BENDS
 from supac.problem.shared_factors import MANY, SMOOTH
 from supac.problem_file.data import data_tables, experiment_names, read_observations
 from supac.problem_file.errors import Key, Source, suggestion
@@ -115,16 +116,19 @@ def _errors(
         words = f"a series has {largest:,} measurements, and a discrepancy with {kind} at most"
         raise source.fail(key, f"{words} {most:,}: thin them, or name a correlation_time instead")
     common |= {name: places[name] for name in ("amplitudes", "lengths")}
-    return Discrepancy(**common, covariance=kind)
+    fixed = {name: given[name] for name in ("zero_at", "flat_at") if name in given}
+    if "flat_at" in fixed and kind not in BENDS:
+        raise source.fail(key, f"flat_at needs one of {', '.join(BENDS)}: {kind} has no slopes")
+    return Discrepancy(**common, covariance=kind, **fixed)
 
 
 def declare_automatic(source: Source) -> None:
-    """Write parameters for `discrepancy = "auto"` into the document, with usual priors.
+    """Write parameters for a discrepancy without an amplitude into the document, usual priors.
 
     An amplitude for each column, around a tenth of the spread of its measurements, and one length,
     around a fifth of the time that they cover.
     """
-    chosen = [key for key, t in data_tables(source).items() if t.get("discrepancy") == "auto"]
+    chosen = [key for key, t in data_tables(source).items() if _is_automatic(t.get("discrepancy"))]
     if not chosen:
         return
     data, table = read_observations(source), source.document["parameters"]
@@ -143,10 +147,16 @@ def declare_automatic(source: Source) -> None:
         own = tables[int(key[1])] if isinstance(tables, list) else tables
         observed = own["observed"]
         names = [observed] if isinstance(observed, str) else observed
-        own["discrepancy"] = {
+        known = own["discrepancy"] if isinstance(own["discrepancy"], dict) else {}
+        own["discrepancy"] = known | {
             "amplitude": {name: f"discrepancy_{name}" for name in names},
             "length": "discrepancy_length",
         }
+
+
+def _is_automatic(given: Any) -> bool:
+    """Return True if a discrepancy has amplitudes and a length with the usual priors."""
+    return given == "auto" or (isinstance(given, dict) and "amplitude" not in given)
 
 
 def _uses(source: Source) -> Iterator[tuple[Key, str, str | None, str]]:

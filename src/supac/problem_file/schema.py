@@ -136,7 +136,8 @@ DATA = Table(
                 "independent errors"),
         Setting("discrepancy", values.DISCREPANCY,
                 "parameters of a smooth difference of the model from the truth beside the noise: "
-                'its `amplitude` in the unit of the column and its `length` in time, or "auto"',
+                'its `amplitude` in the unit of the column and its `length` in time, or "auto"; '
+                "`zero_at` and `flat_at`: times at which it, or its slope, is known to be 0",
                 "none"),
         Setting("units", values.UNITS,
                 "of the observed columns; also read from a header such as `X [g/L]`", "none"),

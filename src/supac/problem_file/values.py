@@ -216,10 +216,16 @@ DATE = ValueType("a date such as 2024-03-01 or 2024-03-01T13:30:00", _is_date)
 
 
 def _discrepancy(value: Any) -> bool:
-    if not isinstance(value, dict) or not {"amplitude", "length"} <= set(value):
+    if not isinstance(value, dict) or not value:
         return value == "auto"
-    named = all(_text(value[n]) or _texts_by_name(value[n]) for n in ("amplitude", "length"))
-    return named and set(value) <= {"amplitude", "length", "covariance"}
+    two = [value[name] for name in ("amplitude", "length") if name in value]
+    known = [value[name] for name in ("zero_at", "flat_at") if name in value]
+    return (
+        len(two) in (0, 2)
+        and all(_text(each) or _texts_by_name(each) for each in two)
+        and all(isinstance(each, list) and each and all(map(_number, each)) for each in known)
+        and set(value) <= {"amplitude", "length", "covariance", "zero_at", "flat_at"}
+    )
 
 
 def _texts_by_name(value: Any) -> bool:
@@ -227,7 +233,10 @@ def _texts_by_name(value: Any) -> bool:
 
 
 DISCREPANCY = ValueType(
-    '"auto", or a table of two parameters, amplitude and length', _discrepancy, ("auto",)
+    '"auto", or a table: two parameters, amplitude and length, or neither for the usual ones; '
+    "covariance; zero_at and flat_at, lists of times",
+    _discrepancy,
+    ("auto",),
 )
 AFTER_END = ValueType('"hold" or a number', lambda v: v == "hold" or _number(v), ("hold",))
 MARKS = ValueType(
