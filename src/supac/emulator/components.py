@@ -112,7 +112,7 @@ class OutputTrainingSet(TrainingSet):
             evidence = lambda each: prior.expected_misfit(each[:, :simulated])  # noqa: E731
             inputs = seen_by.chosen(evidence, runs.x[runs.ok], y, tuning.units)
             u = inputs(runs.x)[:, :simulated]
-        exact = not many and is_exact(seen, outputs.shape[1], tuning)
+        exact = not many and is_exact(loss, view, outputs.shape[1], tuning)
         rough = not many and not _has_slopes(seen, outputs, runs.x[runs.ok])
         count = _number_of_draws(draws, current, tuning.draws, rough=rough, exact=exact)
         components = max(components, tuning.trend.outputs) if many else components
@@ -145,9 +145,14 @@ class OutputTrainingSet(TrainingSet):
         return np.asarray(solve_triangular(own, self.outputs, lower=True).T)
 
     @property
+    def seen(self) -> SeenLoss | None:
+        """Return the loss of what is emulated, but for a square loss of outputs as they are."""
+        return self.loss if isinstance(self.loss, SeenLoss) else None
+
+    @property
     def view(self) -> View | None:
         """Return the view in which the outputs are emulated, if they are not as they are."""
-        return self.loss.view if isinstance(self.loss, SeenLoss) else None
+        return None if self.seen is None else self.seen.view
 
     @cached_property
     def has_slopes(self) -> bool:
@@ -360,11 +365,12 @@ class FittedOutputEmulator(FittedEmulator):
     @cached_property
     def _exact(self) -> ExactRisk | None:
         """Return the exact expectation of a likelihood, if there is one."""
-        if self.training.is_of_many:
+        seen = self.training.seen
+        if self.training.is_of_many or seen is None:
             return None
         origin = self.training.basis @ self.mean + self._as_outputs(self.shift[None])[0]
         basis = self.unit * self._directions_of_outputs
-        return ExactRisk.of(self.training.loss, origin, basis, self.training.tuning)
+        return ExactRisk.of(seen, origin, basis, self.training.tuning)
 
     def _with_noise(self, variance: FloatArray) -> FloatArray:
         """Add the noise of the simulator, if it has any: that of the next run will be another."""

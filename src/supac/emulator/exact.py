@@ -13,7 +13,7 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.emulator.tuning import EmulatorTuning, ViewTuning
-from supac.emulator.view import SeenLoss
+from supac.emulator.view import SeenLoss, View
 from supac.problem.columns import as_column_loss
 from supac.problem.observation import ObservationLoss, as_observation_loss
 from supac.problem.reduced import ReducedLikelihood, is_reducible, reduced
@@ -29,13 +29,11 @@ class ExactRisk:
 
     @classmethod
     def of(
-        cls, seen: Any, origin: FloatArray, basis: FloatArray, tuning: EmulatorTuning
+        cls, seen: SeenLoss, origin: FloatArray, basis: FloatArray, tuning: EmulatorTuning
     ) -> ExactRisk | None:
         """Return that of outputs in a view, t = origin + basis·y; None if there is none."""
-        if not isinstance(seen, SeenLoss) or not is_exact(seen, len(origin), tuning):
-            return None
-        loss, own, view = as_observation_loss(seen.loss), as_column_loss(seen.loss), seen.view
-        if loss is None or own is None:
+        view, loss, own = seen.view, as_observation_loss(seen.loss), as_column_loss(seen.loss)
+        if not is_exact(seen.loss, view, len(origin), tuning) or loss is None or own is None:
             return None
         if view is not None:
             origin = view.centre + origin / view.weight
@@ -54,14 +52,12 @@ class ExactRisk:
         return np.where(np.isfinite(risk), risk, self.worst), by_y, by_variance, by_own
 
 
-def is_exact(seen: Any, outputs: int, tuning: EmulatorTuning) -> bool:
+def is_exact(loss: Any, view: View | None, outputs: int, tuning: EmulatorTuning) -> bool:
     """Return True for a likelihood of correlated errors, or of many outputs, in a linear view."""
-    if not isinstance(seen, SeenLoss) or (seen.view is not None and np.isfinite(seen.view.scale)):
+    own = as_column_loss(loss)
+    if own is None or (view is not None and np.isfinite(view.scale)):
         return False
-    own = as_column_loss(seen.loss)
-    if own is None or (own.errors is None and outputs <= tuning.view.long):
-        return False
-    return is_reducible(own)
+    return (own.errors is not None or outputs > tuning.view.long) and is_reducible(own)
 
 
 def is_long(loss: Any, outputs: int, tuning: ViewTuning) -> bool:

@@ -97,7 +97,7 @@ class ColumnLoss:
     """Errors that are correlated in time, for a likelihood; by default they are independent."""
 
     def __post_init__(self) -> None:
-        if self.errors is not None and not self._is_likelihood:
+        if self.errors is not None and not self.is_likelihood:
             raise ValueError(f"errors need a likelihood as loss, not {self.loss!r}")
         for name in ("scales", "offsets", "levels"):
             object.__setattr__(self, name, np.array(getattr(self, name), dtype=np.intp))
@@ -111,7 +111,8 @@ class ColumnLoss:
         return self.errors if isinstance(self.errors, Discrepancy) else None
 
     @property
-    def _is_likelihood(self) -> bool:
+    def is_likelihood(self) -> bool:
+        """True for a likelihood."""
         return isinstance(self.loss, Likelihood)
 
     def for_data(self, data: Observations) -> ColumnLoss:
@@ -156,7 +157,7 @@ class ColumnLoss:
             if errors is not None:
                 return errors.value(residuals, self._spread(z), z) + self._log_noise(z)
             risk = np.asarray(self.loss(residuals))
-            return risk + self._log_noise(z) if self._is_likelihood else risk
+            return risk + self._log_noise(z) if self.is_likelihood else risk
 
     def _spread(self, z: FloatArray) -> Spread:
         """Return the standard error of each measurement."""
@@ -187,7 +188,7 @@ class ColumnLoss:
             return None
         by_value = slopes / level  # of the residual, in units of the known noise
         by_level = -slopes * residuals / level
-        if self._is_likelihood:
+        if self.is_likelihood:
             by_level = by_level + 1.0 / level / residuals.shape[1]
         if further is not None:
             by_level = by_level + further.by_level

@@ -19,11 +19,11 @@ from supac.arrays import BoolArray, FloatArray, IntArray, frozen
 from supac.codec import register
 from supac.problem.correlations import BENDS, SLOPES, Correlation
 from supac.problem.fields import COVARIANCES
+from supac.problem.reduced_memory import ReducedMemory, correlation_of_steps, few_steps
 from supac.problem.shared_factors import SharedFactors
 
 _CELLS = 4_000_000  # numbers in the matrices of as many points as are treated at once
 _STEP = 1e-5  # relative, for differences
-_FLAT = 1e-9  # of 1 − φ², for measurements at the same time
 
 
 class Spread(NamedTuple):
@@ -80,8 +80,26 @@ class CorrelatedErrors(ABC):
     def _parts(self) -> Iterator[IntArray]:
         """Yield the places of the cells of each series, in the order of time."""
         for name in np.unique(self.series):
-            mine = np.flatnonzero(self.series == name)
-            yield mine[np.argsort(self.times[mine], kind="stable")]
+            yield self.in_time(np.flatnonzero(self.series == name))
+
+    def in_time(self, cells: IntArray) -> IntArray:
+        """Return the cells of a series in the order of time."""
+        return np.asarray(cells[np.argsort(self.times[cells], kind="stable")])
+
+    @property
+    @abstractmethod
+    def places(self) -> dict[str, IntArray]:
+        """Places of the parameters of each cell among z, −1 for none, by their role."""
+
+    @abstractmethod
+    def is_reducible(self, cells: IntArray) -> bool:
+        """Return True if quadratic forms of a series cost less than its residuals."""
+
+    @abstractmethod
+    def reduced(
+        self, cells: IntArray, noise: FloatArray, matrix: FloatArray
+    ) -> tuple[ReducedMemory | None, SharedFactors | None]:
+        """Return the forms of residuals u = matrix·f of cells in the order of time."""
 
     @abstractmethod
     def value(self, residuals: FloatArray, spread: Spread, z: FloatArray) -> FloatArray:
@@ -90,14 +108,6 @@ class CorrelatedErrors(ABC):
     @abstractmethod
     def slopes(self, residuals: FloatArray, spread: Spread, z: FloatArray) -> ErrorSlopes:
         """Compute its derivatives."""
-
-
-def correlation_of_steps(gaps: FloatArray, memory: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return φ = exp(−Δt/τ) for steps Δt and memories τ (n,), and dφ/dτ: (n, steps)."""
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        tau = np.maximum(memory, 1e-300)[:, None]
-        phi = np.minimum(np.exp(-gaps / tau), np.sqrt(1.0 - _FLAT))
-        return phi, np.nan_to_num(phi * gaps / tau**2)
 
 
 @register
@@ -111,6 +121,23 @@ class Autoregressive(CorrelatedErrors):
 
     memories: IntArray
     """Place of the parameter τ of each cell among z; −1 for independent errors."""
+
+    @property
+    def places(self) -> dict[str, IntArray]:
+        """Return the places of the memories."""
+        return {"memories": self.memories}
+
+    def is_reducible(self, cells: IntArray) -> bool:
+        """Return True for few different steps of time."""
+        return self.memories[cells[0]] < 0 or few_steps(self.times[cells])
+
+    def reduced(
+        self, cells: IntArray, noise: FloatArray, matrix: FloatArray
+    ) -> tuple[ReducedMemory | None, SharedFactors | None]:
+        """Return sums of products of neighbours."""
+        if self.memories[cells[0]] < 0 or len(cells) < 2:
+            return None, None
+        return ReducedMemory.of(self.times[cells], matrix), None
 
     def _steps(self, part: IntArray, z: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """Return φ and dφ/dτ of a series: (n, steps); None where errors are independent."""
@@ -190,6 +217,21 @@ class Discrepancy(CorrelatedErrors):
     def correlation(self) -> Correlation:
         """Correlations of b, given what is known of it."""
         return Correlation(self.covariance, self.zero_at, self.flat_at)
+
+    @property
+    def places(self) -> dict[str, IntArray]:
+        """Return the places of amplitudes and lengths."""
+        return {"amplitudes": self.amplitudes, "lengths": self.lengths}
+
+    def is_reducible(self, cells: IntArray) -> bool:
+        """Return True."""
+        return True
+
+    def reduced(
+        self, cells: IntArray, noise: FloatArray, matrix: FloatArray
+    ) -> tuple[ReducedMemory | None, SharedFactors | None]:
+        """Return shared decompositions of the correlations."""
+        return None, None if self.amplitudes[cells[0]] < 0 else self.shared(cells, noise)
 
     def value(self, residuals: FloatArray, spread: Spread, z: FloatArray) -> FloatArray:
         """(n, m), (n, m) and (n, parameters) → (n,)."""

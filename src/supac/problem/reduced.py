@@ -7,19 +7,16 @@ depend on the number of measurements; and its expectation over normal errors of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from supac.arrays import FloatArray, IntArray
-from supac.problem.columns import ColumnLoss, Likelihood
-from supac.problem.correlated import Autoregressive, CorrelatedErrors, Discrepancy
-from supac.problem.reduced_memory import ReducedMemory, few_steps
+from supac.problem.columns import ColumnLoss
+from supac.problem.reduced_memory import ReducedMemory
 from supac.problem.shared_factors import Coordinates, SharedFactors
-
-_SHARED = ("scales", "offsets", "levels", "memories", "amplitudes", "lengths")
 
 
 class ReducedSlopes(NamedTuple):
@@ -67,12 +64,12 @@ class _Series:
 
     def value(self, z: FloatArray, role: str, default: float) -> FloatArray:
         """Return a parameter of the series at points (n, parameters): (n,)."""
-        place = self.places[role]
+        place = self.places.get(role, -1)
         return np.full(len(z), default) if place < 0 else z[:, place]
 
     def add(self, by_z: FloatArray, role: str, slope: FloatArray) -> None:
         """Add the derivative in a parameter of the series, if it has one."""
-        if self.places[role] >= 0:
+        if self.places.get(role, -1) >= 0:
             by_z[:, self.places[role]] += slope
 
     def terms(self, c: FloatArray, variance: FloatArray, z: FloatArray) -> ReducedSlopes:
@@ -145,65 +142,51 @@ class ReducedLikelihood:
 
 def is_reducible(loss: ColumnLoss) -> bool:
     """Return True if the loss is a likelihood whose parameters are the same within a series."""
-    if not isinstance(loss.loss, Likelihood):
+    if not loss.is_likelihood:
         return False
     own = loss.measured
-    groups = _groups(own)
-    if groups is None or not isinstance(own.errors, Autoregressive):
-        return groups is not None
-    return all(few_steps(own.errors.times[cells]) for cells in groups)
+    groups, errors = _groups(own), own.errors
+    if errors is None:
+        return True
+    several = len(np.unique([errors.series[cells[0]] for cells in groups])) < len(groups)
+    return not several and all(errors.is_reducible(cells) for cells in groups)
 
 
 def reduced(loss: ColumnLoss, origin: FloatArray, basis: FloatArray) -> ReducedLikelihood:
     """Return the likelihood of residuals origin (m,) + basis (m, k)·c of what was simulated."""
     own = loss.measured
-    groups = _groups(own)
-    assert groups is not None
-    made = [_series(own, cells, origin[cells], basis[cells]) for cells in groups]
+    made = [_series(own, cells, origin[cells], basis[cells]) for cells in _groups(own)]
     return ReducedLikelihood(tuple(made), len(origin))
 
 
-def _groups(loss: ColumnLoss) -> list[IntArray] | None:
-    """Return the cells of each series; None if the parameters differ within one."""
-    errors = loss.errors
-    columns = [getattr(loss, name) for name in _SHARED[:3]]
-    if isinstance(errors, Autoregressive):
-        columns.append(errors.memories)
-    elif isinstance(errors, Discrepancy):
-        columns += [errors.amplitudes, errors.lengths]
-    elif errors is not None:
-        return None
-    series = np.zeros(len(loss.values), dtype=np.intp) if errors is None else errors.series
-    keys, place = np.unique(np.column_stack([series, *columns]), axis=0, return_inverse=True)
-    if errors is not None and len(np.unique(keys[:, 0])) < len(keys):
-        return None
+def _places(loss: ColumnLoss) -> dict[str, IntArray]:
+    """Return the places of all parameters of each cell, by their role."""
+    own = {"scales": loss.scales, "offsets": loss.offsets, "levels": loss.levels}
+    return own if loss.errors is None else own | loss.errors.places
+
+
+def _groups(loss: ColumnLoss) -> list[IntArray]:
+    """Return the cells that share their series and all parameters."""
+    series = (
+        np.zeros(len(loss.values), dtype=np.intp) if loss.errors is None else loss.errors.series
+    )
+    columns = np.column_stack([series, *_places(loss).values()])
+    keys, place = np.unique(columns, axis=0, return_inverse=True)
     return [np.flatnonzero(place.ravel() == i) for i in range(len(keys))]
 
 
 def _series(loss: ColumnLoss, cells: IntArray, origin: FloatArray, basis: FloatArray) -> _Series:
-    errors, first = loss.errors, cells[0]
-    sources: list[Any] = [loss] * 3 + [errors] * 3
-    places = {
-        role: int(found[first]) if (found := getattr(source, role, None)) is not None else -1
-        for role, source in zip(_SHARED, sources, strict=True)
-    }
+    errors = loss.errors
+    if errors is not None:
+        order = np.searchsorted(cells, errors.in_time(cells))
+        cells, origin, basis = cells[order], origin[order], basis[order]
+    places = {role: int(every[cells[0]]) for role, every in _places(loss).items()}
     noise, one = loss.noise[cells], np.ones(len(cells))
     if loss.logarithmic:
         columns = [basis, origin[:, None], (one / noise)[:, None]]
     else:
         values = loss.values[cells] / noise
         columns = [basis, *(x[:, None] for x in (origin + values, one / noise, -values))]
-    made = _Series(len(cells), np.concatenate(columns, axis=1), places, loss.logarithmic)
-    order = np.arange(len(cells)) if errors is None else _in_time(errors, cells)
-    if isinstance(errors, Autoregressive) and places["memories"] >= 0 and len(cells) > 1:
-        times = errors.times[cells][order]
-        return replace(made, memory=ReducedMemory.of(times, made.matrix[order]))
-    if isinstance(errors, Discrepancy) and places["amplitudes"] >= 0:
-        factors = errors.shared(cells[order], noise[order])
-        return replace(made, matrix=made.matrix[order], smooth=factors)
-    return made
-
-
-def _in_time(errors: CorrelatedErrors, cells: IntArray) -> IntArray:
-    """Return the order of the cells in time."""
-    return np.argsort(errors.times[cells], kind="stable")
+    matrix = np.concatenate(columns, axis=1)
+    forms = (None, None) if errors is None else errors.reduced(cells, noise, matrix)
+    return _Series(len(cells), matrix, places, loss.logarithmic, *forms)

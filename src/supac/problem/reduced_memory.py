@@ -8,10 +8,18 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from supac.arrays import FloatArray, IntArray
-from supac.problem.correlated import correlation_of_steps
 
 _STEPS = 12
 """Different steps of time beyond which nothing is gained."""
+_FLAT = 1e-9  # of 1 − φ², for measurements at the same time
+
+
+def correlation_of_steps(gaps: FloatArray, memory: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return φ = exp(−Δt/τ) for steps Δt and memories τ (n,), and dφ/dτ: (n, steps)."""
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        tau = np.maximum(memory, 1e-300)[:, None]
+        phi = np.minimum(np.exp(-gaps / tau), np.sqrt(1.0 - _FLAT))
+        return phi, np.nan_to_num(phi * gaps / tau**2)
 
 
 class MemoryTerms(NamedTuple):
