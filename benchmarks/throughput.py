@@ -130,7 +130,7 @@ def quality(seeds: range) -> list[str]:
             result = supac.minimize(
                 Slow(Path(folder) / "ledger", seconds), PRIOR, BOUND, budget=200,
                 execution=supac.Execution(threads, mode=mode, progress=False), validation=0,
-                seed=seed,
+                seed=seed, shape="gaussian",
             )  # fmt: skip
         root = np.linalg.cholesky(result.posterior.covariance)
         risk = task(result.posterior.mean + normal @ root.T)

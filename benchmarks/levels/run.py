@@ -111,6 +111,7 @@ def _long_search(problem: WideProblem, seed: int) -> float:
         validation=0,
         seed=seed,
         algorithm=supac.SuPAC(batch=10),
+        shape="gaussian",
         execution=supac.Execution(vectorized=True, on_failure="drop", progress=False),
     )
     moments = result.posterior.family.moments(result.posterior.theta)

@@ -13,6 +13,7 @@ from supac import marginals
 from supac.arrays import FloatArray
 from supac.families import Mixture
 from supac.report.standing import standing
+from supac.search.tuning import MovingTuning, Tuning
 
 TIMES = np.linspace(0.0, 1.0, 20)
 _NOISE = np.concatenate([np.full(20, 2.0), np.full(20, 0.3)])
@@ -138,6 +139,19 @@ def test_the_family_is_kept_where_parameters_may_not_correlate() -> None:
     apart = supac.Parameters(PARAMETERS.marginals, blocks=[])
     made = supac.minimize(RISK, apart, BOUND, budget=30, shape="auto")
     assert made.posterior.family == supac.DiagonalGaussian(2)
+
+
+def test_a_posterior_that_still_moves_keeps_its_family() -> None:
+    always = Tuning(moving=MovingTuning(gain=-1.0, again=-1.0))
+    made = search(algorithm=supac.SuPAC(tuning=always))
+    assert made.posterior.family == supac.Gaussian(2)
+    assert made.evidence is None
+
+
+def test_any_shape_is_the_default(bent: supac.Result) -> None:
+    made = supac.minimize(RISK, PARAMETERS, BOUND, budget=36)
+    assert made.posterior == bent.posterior
+    assert made.record.settings.shape == "auto"
 
 
 def test_algorithms_without_a_model_keep_their_family() -> None:

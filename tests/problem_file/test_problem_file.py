@@ -594,7 +594,7 @@ def test_correlations(folder: Path) -> None:
     assert toml(head + '"all"', folder).parameters.prior.family == supac.Gaussian(2)
     assert toml(head + '"none"', folder).parameters.prior.family == supac.DiagonalGaussian(2)
     assert "shape" not in toml(head + '"all"', folder).options
-    assert toml(head + '"all"\nshape = "auto"', folder).options["shape"] == "auto"
+    assert toml(head + '"all"\nshape = "gaussian"', folder).options["shape"] == "gaussian"
     assert toml(head + '[["l", "k"]]', folder).parameters.blocks == [["l", "k"]]
 
 

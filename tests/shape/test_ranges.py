@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -86,7 +88,8 @@ def search(simulate: object, names: str, noise: float, truth: FloatArray) -> sup
     )
     risk = supac.Composite(simulate, supac.MeanSquare(), data)  # type: ignore[arg-type]
     parameters = supac.Parameters({name: marginals.LogNormal(1.0, 1.0) for name in names})
-    return supac.minimize(risk, parameters, supac.Catoni(2.0 / len(clean)), budget=28)
+    bound = supac.Catoni(2.0 / len(clean))
+    return supac.minimize(risk, parameters, bound, budget=28, shape="gaussian")
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +132,21 @@ def test_every_face_says_that_ranges_are_local(
     assert "Ranges are local" in said
     assert "credible intervals are wider" in words_on_ranges(sloppy.record)
     assert "ranges are local" in str(sloppy)
+
+
+@pytest.mark.slow
+def test_what_python_makes_of_local_ranges_says_so(sloppy: supac.Result, tmp_path: Path) -> None:
+    path = tmp_path / "later.supac"
+    from supac.posterior.prediction import read_prediction  # noqa: PLC0415
+
+    made = supac.predict(sloppy, lambda x: exponentials(x)[:2], 3, store=path)
+    indices = sloppy.sensitivity(points=64)
+    following = sloppy.next_measurements([("y", 1.0, NOISE)])
+    for each in (made, read_prediction(path), indices, following):
+        assert "ranges are local" in each.local
+        assert each.local in repr(each)
+        assert "Ranges are local" in each._repr_html_()  # as a notebook shows it
+    assert sloppy.sensitivity(under="prior", points=64).local == ""
 
 
 @pytest.mark.slow

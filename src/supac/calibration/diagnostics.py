@@ -38,8 +38,8 @@ _MORE = "raise it, by `supac resume --budget` or budget= of resume"
 _ENOUGH_EQUAL, _ROUNDING = 3, 1e-12  # runs, and share of their risk by which equal ones differ
 _DECADES = 3.0  # that outputs span over the runs from which it is told
 _REMEDY = (
-    "a mixture may follow them: start=split_mixture(prior, 2) of minimize in Python; in a problem "
-    'file shape = "auto" in [posterior] widens the result, if they are near each other'
+    "a mixture may follow them: start=split_mixture(prior, 2) of minimize in Python; any shape of "
+    "the result, as it has by default, joins them if they are near each other"
 )
 
 

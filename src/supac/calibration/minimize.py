@@ -44,7 +44,7 @@ def minimize(
         `Iteration` after each round; a true return value stops the search.
     budget, validation, shape
         Runs in all, and those that check the posterior at the end: by default a fifth, at most 60.
-        `"gaussian"` returns the family of `start`, `"auto"` a mixture where it is clearly better.
+        `"auto"` returns a mixture where that is clearly better, `"gaussian"` the family of `start`.
     known, provenance
         Earlier runs to learn from: a table or a store by its path, a result, or a pair of points
         and outputs (or risks) of another tool; and what only you know:

@@ -91,7 +91,7 @@ class Search:
     execution: Execution = Execution()
     store: Path | None = None
     validation: int | None = None
-    shape: str = "gaussian"
+    shape: str = "auto"
     seed: int = 0
     callback: Callback | None = None
     tolerance: float | None = None

@@ -12,14 +12,14 @@ from supac.families import Distribution, as_distribution
 from supac.problem import Problem
 from supac.problem.bounds import fixed_temperature
 from supac.search.algorithm import Algorithm, State, one_thread
-from supac.shape import MOST_PARAMETERS, Shape, choose_shape, sample_around
+from supac.shape import MOST_PARAMETERS, Particles, choose_shape, sample_around, weigh_draws
 from supac.shape.evidence import Evidence, estimate_evidence
 from supac.shape.ranges import RangeCheck, check_ranges
 from supac.surrogate.estimator import RiskModel
 
 PosteriorShape = Literal["auto", "gaussian"]
 """Any shape, or the family that is searched."""
-SHAPE, RANGES = 5, 6  # streams of random numbers
+SHAPE, RANGES, WEIGH = 5, 6, 7  # streams of random numbers
 _PARTICLES = 2_000
 
 
@@ -37,27 +37,28 @@ class Shaped:
     posterior: Distribution
     predicted: float
     """Its bound by the model."""
-    shape: Shape | None = None
+    particles: Particles | None = None
     risk: Callable[[FloatArray], FloatArray] | None = None
 
     def evidence(self, problem: Problem, x: FloatArray, measured: FloatArray) -> Evidence | None:
         """Estimate the evidence from fresh runs; None for a bound that has no temperature."""
-        if self.shape is None or self.risk is None or fixed_temperature(problem.bound) is None:
+        if self.particles is None or self.risk is None or fixed_temperature(problem.bound) is None:
             return None
         prior = as_distribution(problem.prior)
         assert prior is not None
         with one_thread():
-            return estimate_evidence(
-                self.shape.particles, self.risk, prior, self.posterior, x, measured
-            )
+            return estimate_evidence(self.particles, self.risk, prior, self.posterior, x, measured)
 
 
 def shaped(
     problem: Problem, algorithm: Algorithm, state: State, predicted: float, shape: str
 ) -> Shaped:
-    """Choose the shape of a state's posterior, whose bound is `predicted`; no run is made."""
+    """Choose the shape of a state's posterior, whose bound is `predicted`; no run is made.
+
+    A posterior that still moves keeps its family: the minimiser lies where no run was made.
+    """
     own = state.posterior
-    if shape != "auto" or not _may_have_any(problem, own):
+    if shape != "auto" or state.stage.moves or not _may_have_any(problem, own):
         return Shaped(own, predicted)
     model = algorithm.model(problem, state)
     if model is None or model.expected_risk(own.mean[None]) is None:
@@ -66,10 +67,13 @@ def shaped(
     prior = as_distribution(problem.prior)
     assert prior is not None
     with one_thread():
+        nearly = weigh_draws(risk, prior, problem.bound, own, state.rng(WEIGH))
+        if nearly is not None:
+            return Shaped(own, predicted, nearly, risk)
         particles = sample_around(risk, prior, problem.bound, own, _PARTICLES, rng)
         chosen = choose_shape(own, particles, risk, prior, problem.bound, rng)
     predicted = chosen.predicted if chosen.gain else predicted
-    return Shaped(chosen.posterior, predicted, chosen, risk)
+    return Shaped(chosen.posterior, predicted, particles, risk)
 
 
 def range_check(

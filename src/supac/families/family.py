@@ -373,7 +373,10 @@ class Distribution:
     def kl(self, other: Distribution) -> float:
         """Compute KL(self, other) to a member of the same family."""
         if self.family != other.family:
-            raise ValueError(f"KL is between members of one family, not {self} and {other}")
+            raise ValueError(
+                f"KL is between members of one family, not {self} and {other}; "
+                "divergence(other) takes any two"
+            )
         return self.family.kl(self.theta, other.theta)
 
     def divergence(self, prior: Density, seed: Seed = 0, count: int | None = None) -> Divergence:

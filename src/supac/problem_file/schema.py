@@ -104,8 +104,8 @@ TITLE = Setting("title", TEXT, "the name of the problem in reports", "the file's
 _CORRELATED = "which parameters may become correlated: all pairs, none, or those within a list"
 _PAIRS = Setting("correlated", values.CORRELATED, _CORRELATED, '"all"')
 _SHAPE = Setting(
-    "shape", one_of("gaussian", "auto"),
-    "a Gaussian, or a mixture of any shape where that is clearly better", '"gaussian"'
+    "shape", one_of("auto", "gaussian"),
+    "a mixture of any shape where that is clearly better than a Gaussian, or a Gaussian", '"auto"'
 )  # fmt: skip
 POSTERIOR = Table("posterior", "Form of the posterior.", (_PAIRS, _SHAPE))
 COARSE = Setting(

@@ -7,6 +7,7 @@ it come from the model, and a mixture of Gaussians fitted to them is a posterior
 from supac.shape.mixtures import fit_mixture
 from supac.shape.particles import Particles, sample_around, sample_minimiser, sample_ray
 from supac.shape.selection import MOST_PARAMETERS, Shape, choose_shape
+from supac.shape.weighing import weigh_draws
 
 __all__ = [
     "MOST_PARAMETERS",
@@ -17,4 +18,5 @@ __all__ = [
     "sample_around",
     "sample_minimiser",
     "sample_ray",
+    "weigh_draws",
 ]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from supac.arrays import FloatArray
+from supac.arrays import FloatArray, IntArray
 from supac.families import Distribution, gaussian, mixture
 from supac.problem import Function
 from supac.problem.bounds import Bound, fixed_temperature, trade_off
@@ -198,8 +198,7 @@ class _Cloud:
             n = len(weights)
             self.log_evidence += float(logsumexp(log_weights) - np.log(n))
             self.variance += float((weights**2).sum() - 1.0 / n)
-            places = (self._rng.random() + np.arange(n)) / n
-            chosen = np.searchsorted(np.cumsum(weights)[:-1], places, side="right")
+            chosen = chosen_by_weight(weights, self._rng)
             self.x, self.logs = self.x[chosen], self.logs[chosen]
             way = target - self.coefficients
             self.coefficients = target.copy() if step == 1.0 else self.coefficients + step * way
@@ -241,6 +240,13 @@ def _log_density(logs: FloatArray, coefficients: FloatArray) -> FloatArray:
     """Return a sum of log-densities with coefficients, −∞ where a part is: (n, 3) → (n,)."""
     finite = np.isfinite(logs[:, 0])
     return np.where(finite, np.where(finite[:, None], logs, 0.0) @ coefficients, -np.inf)
+
+
+def chosen_by_weight(weights: FloatArray, rng: np.random.Generator) -> IntArray:
+    """Choose as many rows as there are, each as often as its weight says (systematically)."""
+    n = len(weights)
+    places = (rng.random() + np.arange(n)) / n
+    return np.searchsorted(np.cumsum(weights)[:-1], places, side="right")
 
 
 def _longest_step(ahead: FloatArray) -> float:

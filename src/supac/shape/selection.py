@@ -25,14 +25,13 @@ _DRAWS = 4_000
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """Hold the posterior with the lowest predicted bound, and what it was chosen from."""
+    """Hold the posterior with the lowest predicted bound."""
 
     posterior: Distribution
     predicted: float
     """Its bound, with the modelled risk."""
     gain: float
     """Nats by which it is lower than that of the search's own posterior; 0 for that one."""
-    particles: Particles
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +64,7 @@ def choose_shape(
     """Return the search's own posterior, or the mixture whose predicted bound is clearly lower."""
     first = _candidate(own, risk, prior, rng)
     nat = worth_of_a_nat(bound, float(first.risk.mean()), float(first.log_ratio.mean()))
-    as_it_is = Shape(own, first.bound(bound), 0.0, particles)
+    as_it_is = Shape(own, first.bound(bound), 0.0)
     # No posterior at all has a lower bound than the minimiser that the particles are drawn from.
     least = bound(particles.mean_risk, particles.kl)
     if not (as_it_is.predicted - least) / nat > _LEAST_GAIN:
@@ -79,7 +78,7 @@ def choose_shape(
     doubt = 2.0 * np.hypot(first.error(nat), best.error(nat))
     if not gain > max(_LEAST_GAIN, doubt):
         return as_it_is
-    return Shape(best.posterior, best.bound(bound), gain, particles)
+    return Shape(best.posterior, best.bound(bound), gain)
 
 
 def _candidate(
