@@ -8,10 +8,18 @@ from collections.abc import Callable
 PATIENCE = 300.0  # seconds: a busy machine is no fault of the code
 
 
-def until(condition: Callable[[], object], *, unless: Callable[[], object] = lambda: False) -> None:
-    """Wait until a condition holds; `unless` says that it cannot any more."""
+def until(
+    condition: Callable[[], object],
+    *,
+    unless: Callable[[], object] = lambda: False,
+    every: float = 0.02,
+) -> None:
+    """Wait until a condition holds, with a look `every` so many seconds.
+
+    `unless` says that it cannot hold any more.
+    """
     end = time.monotonic() + PATIENCE
     while not condition():
         assert not unless() or condition(), "this will not happen any more"
         assert time.monotonic() < end, "this has not happened for minutes"
-        time.sleep(0.02)
+        time.sleep(every)

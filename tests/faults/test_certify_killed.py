@@ -151,4 +151,8 @@ def test_ctrl_c_during_the_first_run_exits_with_130(study: Path) -> None:
 
 
 def _wait_for_runs(folder: Path, number: int, command: Driver) -> None:
-    until(lambda: len(begun(folder)) >= number, unless=lambda: command.poll() is not None)
+    until(
+        lambda: len(begun(folder)) >= number,
+        unless=lambda: command.poll() is not None,
+        every=0.002,
+    )

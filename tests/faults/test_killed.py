@@ -43,9 +43,10 @@ def start_driver(folder: Path, *, seconds: float = 0.02, workers: int = 2) -> Dr
 
 
 def wait_for(toy: Toy, executions: int, driver: Driver) -> None:
-    until(
-        lambda: sum(map(len, toy.executions().values())) >= executions or driver.poll() is not None
-    )
+    def enough() -> bool:
+        return sum(map(len, toy.executions().values())) >= executions
+
+    until(lambda: enough() or driver.poll() is not None, every=0.01)
 
 
 def told(result: supac.Result) -> list[str]:

@@ -41,7 +41,7 @@ def made(toy: Toy) -> int:
 
 
 def wait_for(runs: int, toy: Toy, driver: Driver) -> None:
-    until(lambda: made(toy) >= runs or driver.poll() is not None)
+    until(lambda: made(toy) >= runs or driver.poll() is not None, every=0.005)
 
 
 def kill_repeatedly(purpose: str, folder: Path, from_run: int) -> int:

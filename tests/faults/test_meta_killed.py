@@ -62,7 +62,7 @@ def executions(ledger: Path) -> list[str]:
 
 
 def wait_for(runs: int, ledger: Path, driver: Driver) -> None:
-    until(lambda: len(executions(ledger)) >= runs or driver.poll() is not None)
+    until(lambda: len(executions(ledger)) >= runs or driver.poll() is not None, every=0.005)
 
 
 def start_driver(folder: Path, workers: int) -> Driver:

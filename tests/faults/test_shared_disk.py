@@ -73,6 +73,7 @@ def wait_for_runs(ledger: Path, runs: int, driver: Driver) -> None:
     until(
         lambda: ledger.exists() and len(ledger.read_text().splitlines()) >= runs,
         unless=lambda: driver.poll() is not None,
+        every=0.01,
     )
 
 
