@@ -9,6 +9,7 @@ import supac
 from supac.arrays import FloatArray
 from supac.problem.bounds import trade_off
 from supac.shape import Particles, sample_minimiser
+from supac.shape.particles import widened
 
 TEMPERATURE = 0.02
 PRIOR = supac.gaussian(np.zeros(3), np.eye(3))
@@ -102,3 +103,14 @@ def test_two_ways_of_a_ring_are_both_found() -> None:
     angles = np.arctan2(found.x[:, 1], found.x[:, 0])
     counts = np.histogram(angles, np.linspace(-np.pi, np.pi, 5))[0]
     assert counts.min() > 350  # of 500 each
+
+
+def test_a_narrow_ridge_is_widened_although_its_inverse_is_rounded() -> None:
+    """Variances between 10⁻¹² and 1: the computed inverse is not symmetric, and ended a search."""
+    rotation = np.linalg.qr(np.random.default_rng(0).standard_normal((6, 6)))[0]
+    variances = np.logspace(-12.0, 0.0, 6)
+    covariance = (rotation * variances) @ rotation.T
+    ridge = supac.gaussian(np.zeros(6), 0.5 * (covariance + covariance.T))
+    wide = widened(ridge, supac.gaussian(np.zeros(6), np.eye(6))).covariance
+    along = np.einsum("ik,ij,jk->k", rotation, wide, rotation)
+    np.testing.assert_allclose(along, 1.0 / (1.0 / (9.0 * variances) + 1.0), rtol=0.02)

@@ -144,7 +144,8 @@ def widened(posterior: Distribution, prior: Distribution) -> Distribution:
     least, components = inverse(prior.covariance), []
     for theta in parts:
         mean, covariance = family.moments(theta)
-        components.append(gaussian(mean, inverse(inverse(covariance) / _BEGIN**2 + least)))
+        wide = inverse(inverse(covariance) / _BEGIN**2 + least)
+        components.append(gaussian(mean, 0.5 * (wide + wide.T)))  # symmetric but for rounding
     return mixture(components, np.exp(log_shares).tolist()) if len(parts) > 1 else components[0]
 
 
