@@ -39,7 +39,15 @@ TWO = """a = { prior = "halfnormal", scale = 0.3 }
 length = { prior = "lognormal", median = 2.0, log_sd = 0.7 }"""
 
 
-def made(folder: Path, parameters: str, data: str, *, rows: int = 10, times: bool = True) -> object:
+def made(
+    folder: Path,
+    parameters: str,
+    data: str,
+    *,
+    rows: int = 10,
+    times: bool = True,
+    n: int | None = None,
+) -> object:
     lines = "\n".join(f"{i},{i + 0.1 * (-1) ** i},{2 * i}" for i in range(rows))
     (folder / "d.csv").write_text(f"{'time' if times else 'row'},X,S\n{lines}\n")
     (folder / "f.py").write_text(
@@ -47,6 +55,7 @@ def made(folder: Path, parameters: str, data: str, *, rows: int = 10, times: boo
         f"'S': [2 * k * i for i in range({rows})]}}\n"
     )
     text = TEXT.format(parameters=parameters, data=data)
+    text = text if n is None else text.replace("[bound]", f"[bound]\nn = {n}\ndelta = 0.05")
     return make_problem(text, folder / "problem.toml")
 
 
@@ -69,6 +78,14 @@ def test_a_correlation_time_makes_errors_autoregressive(tmp_path: Path) -> None:
     assert result.parameters is not None
     assert result.parameters.names == ("k", "tau")
     assert result.certificate is None
+    with pytest.raises(ValueError, match="depend on each other, n measurements are not n indep"):
+        result.certify(ready.risk, n=20, delta=0.05)
+
+
+def test_a_bound_that_counts_data_is_refused_with_the_reason(tmp_path: Path) -> None:
+    for parameters, data in ((TAU, 'correlation_time = "tau"'), ("", 'discrepancy = "auto"')):
+        with pytest.raises(supac.ProblemFileError, match=r"not n independent data.* blocks that"):
+            made(tmp_path, parameters, data, n=20)
 
 
 def test_it_may_be_that_of_one_column(tmp_path: Path) -> None:

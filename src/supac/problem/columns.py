@@ -17,6 +17,12 @@ from supac.problem.likelihood import UNBOUNDED
 from supac.problem.losses import SquareLoss, as_residual_loss, reason_of_no_ceiling
 from supac.problem.observation import loss_of_outputs
 
+_DEPENDENT = (
+    "with errors that depend on each other, n measurements are not n independent data, and their "
+    "likelihood has no largest value; a certificate needs a loss that has one, such as Welsch(), "
+    "and blocks of data that are independent of each other"
+)
+
 
 @register
 @dataclass(frozen=True, eq=False)
@@ -138,7 +144,7 @@ class ColumnLoss:
     @property
     def unbounded(self) -> str:
         """Return why there is no certificate, if the loss can have no ceiling."""
-        return reason_of_no_ceiling(self.loss)
+        return reason_of_no_ceiling(self.loss) if self.errors is None else _DEPENDENT
 
     def residuals(self, simulated: FloatArray, z: FloatArray) -> FloatArray:
         """Return residuals of the observed values from those of the simulated ones: (n, m)."""

@@ -13,6 +13,7 @@ from supac.guarantee.gate import admitted, bound_to_certify
 from supac.guarantee.provenance import Provenance
 from supac.problem import Composite, Parameters, Problem
 from supac.problem.bounds import Bound
+from supac.problem.columns import as_column_loss
 from supac.problem.composite import parts_of
 from supac.problem.data import as_observations
 from supac.problem.fields import Field
@@ -263,10 +264,13 @@ def _without_n(risk: Callable[..., Any], reason: str) -> str:
         return reason
     count = getattr(data, "measured", 0)
     value = f"{1.0 / count:.3g} (1/{count}, one" if count else "… (one"
+    own = as_column_loss(loss)
+    blocks = "" if own is None or own.errors is None else ", and blocks that are independent"
     return (
         f"{reason.partition(';')[0]}, and nothing can be guaranteed for n data: in place of n and "
         f'delta, write kind = "catoni" and temperature = {value} over the number of data). For a '
         'guarantee, give the noise as a number, and a loss such as kind = "welsch" in [loss]'
+        f"{blocks}"
     )
 
 
