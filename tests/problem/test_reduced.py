@@ -10,7 +10,7 @@ import pytest
 from supac.arrays import FloatArray
 from supac.problem.columns import ColumnLoss, Likelihood
 from supac.problem.correlated import Autoregressive, CorrelatedErrors, Discrepancy
-from supac.problem.reduced import is_reducible, reduced
+from supac.problem.reduced import reduced
 
 ROWS, NUMBERS, POINTS = 40, 3, 4
 CELLS = 2 * ROWS
@@ -91,10 +91,10 @@ def test_smooth_correlations_of_many_measurements() -> None:
 
 def test_parameters_that_differ_within_a_series_are_not_reduced() -> None:
     ar = ERRORS["autoregressive"]
-    assert is_reducible(loss_of(ar))
-    assert is_reducible(loss_of(None))
+    assert loss_of(ar).measured.is_reducible
+    assert loss_of(None).measured.is_reducible
     split = replace(loss_of(ar), levels=np.where(np.arange(CELLS) < 9, 0, 1))
-    assert not is_reducible(split)
-    assert is_reducible(replace(split, errors=None))
+    assert not split.measured.is_reducible
+    assert replace(split, errors=None).measured.is_reducible
     uneven = Autoregressive(series=SERIES, times=RNG.uniform(0, 9, CELLS), memories=FIRST)
-    assert not is_reducible(loss_of(uneven))
+    assert not loss_of(uneven).measured.is_reducible

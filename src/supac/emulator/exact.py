@@ -16,7 +16,7 @@ from supac.emulator.tuning import EmulatorTuning, ViewTuning
 from supac.emulator.view import SeenLoss, View
 from supac.problem.columns import as_column_loss
 from supac.problem.observation import ObservationLoss, as_observation_loss
-from supac.problem.reduced import ReducedLikelihood, is_reducible, reduced
+from supac.problem.reduced import ReducedLikelihood, reduced
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +57,10 @@ def is_exact(loss: Any, view: View | None, outputs: int, tuning: EmulatorTuning)
     own = as_column_loss(loss)
     if own is None or (view is not None and np.isfinite(view.scale)):
         return False
-    return (own.errors is not None or outputs > tuning.view.long) and is_reducible(own)
+    return (own.errors is not None or outputs > tuning.view.long) and own.measured.is_reducible
 
 
 def is_long(loss: Any, outputs: int, tuning: ViewTuning) -> bool:
     """Return True for a likelihood of so many outputs that none of them is compressed."""
     own = as_column_loss(loss)
-    return outputs > tuning.long and own is not None and is_reducible(own)
+    return outputs > tuning.long and own is not None and own.measured.is_reducible

@@ -138,6 +138,30 @@ class ColumnLoss:
         errors = None if self.errors is None else self.errors.at(seen)
         return replace(self, **some, errors=errors)
 
+    @cached_property
+    def places(self) -> dict[str, IntArray]:
+        """Places of all parameters of each cell, by their role."""
+        own = {"scales": self.scales, "offsets": self.offsets, "levels": self.levels}
+        return own if self.errors is None else own | self.errors.places
+
+    @cached_property
+    def series(self) -> list[IntArray]:
+        """Cells that share their series and all parameters, in the order of time if they have."""
+        errors, one = self.errors, np.zeros(len(self.values), dtype=np.intp)
+        columns = np.column_stack([one if errors is None else errors.series, *self.places.values()])
+        keys, place = np.unique(columns, axis=0, return_inverse=True)
+        parts = [np.flatnonzero(place.ravel() == i) for i in range(len(keys))]
+        return parts if errors is None else [errors.in_time(cells) for cells in parts]
+
+    @cached_property
+    def is_reducible(self) -> bool:
+        """True for a likelihood of measured cells whose parameters are the same in a series."""
+        if not self.is_likelihood or self.errors is None:
+            return self.is_likelihood
+        errors = self.errors
+        several = len({int(errors.series[cells[0]]) for cells in self.series}) < len(self.series)
+        return not several and all(errors.is_reducible(cells) for cells in self.series)
+
     def __repr__(self) -> str:
         return f"{self.loss!r} of columns with scales, offsets or noise levels"
 

@@ -140,47 +140,19 @@ class ReducedLikelihood:
         return ReducedSlopes(*(sum(every) / self.count for every in zip(*parts, strict=True)))
 
 
-def is_reducible(loss: ColumnLoss) -> bool:
-    """Return True if the loss is a likelihood whose parameters are the same within a series."""
-    if not loss.is_likelihood:
-        return False
-    own = loss.measured
-    groups, errors = _groups(own), own.errors
-    if errors is None:
-        return True
-    several = len(np.unique([errors.series[cells[0]] for cells in groups])) < len(groups)
-    return not several and all(errors.is_reducible(cells) for cells in groups)
-
-
 def reduced(loss: ColumnLoss, origin: FloatArray, basis: FloatArray) -> ReducedLikelihood:
-    """Return the likelihood of residuals origin (m,) + basis (m, k)·c of what was simulated."""
+    """Return the likelihood of residuals origin (m,) + basis (m, k)·c of what was simulated.
+
+    The loss must be one that is reducible.
+    """
     own = loss.measured
-    made = [_series(own, cells, origin[cells], basis[cells]) for cells in _groups(own)]
+    made = [_series(own, cells, origin[cells], basis[cells]) for cells in own.series]
     return ReducedLikelihood(tuple(made), len(origin))
-
-
-def _places(loss: ColumnLoss) -> dict[str, IntArray]:
-    """Return the places of all parameters of each cell, by their role."""
-    own = {"scales": loss.scales, "offsets": loss.offsets, "levels": loss.levels}
-    return own if loss.errors is None else own | loss.errors.places
-
-
-def _groups(loss: ColumnLoss) -> list[IntArray]:
-    """Return the cells that share their series and all parameters."""
-    series = (
-        np.zeros(len(loss.values), dtype=np.intp) if loss.errors is None else loss.errors.series
-    )
-    columns = np.column_stack([series, *_places(loss).values()])
-    keys, place = np.unique(columns, axis=0, return_inverse=True)
-    return [np.flatnonzero(place.ravel() == i) for i in range(len(keys))]
 
 
 def _series(loss: ColumnLoss, cells: IntArray, origin: FloatArray, basis: FloatArray) -> _Series:
     errors = loss.errors
-    if errors is not None:
-        order = np.searchsorted(cells, errors.in_time(cells))
-        cells, origin, basis = cells[order], origin[order], basis[order]
-    places = {role: int(every[cells[0]]) for role, every in _places(loss).items()}
+    places = {role: int(every[cells[0]]) for role, every in loss.places.items()}
     noise, one = loss.noise[cells], np.ones(len(cells))
     if loss.logarithmic:
         columns = [basis, origin[:, None], (one / noise)[:, None]]
