@@ -64,6 +64,7 @@ bench-certificates: .venv/ready
 	$(BIN)/python benchmarks/certificates.py $(ARGS)
 	$(BIN)/python benchmarks/certificate_bets.py $(ARGS)
 	$(BIN)/python benchmarks/certificate_half_prior.py
+	$(BIN)/python benchmarks/certificate_jacobians.py
 
 bench-bounds: .venv/ready
 	$(BIN)/python benchmarks/bounds.py $(ARGS)

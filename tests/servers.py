@@ -41,6 +41,33 @@ class Model(umbridge.Model):
     def supports_evaluate(self):
         return True
 
+class Forward(Model):  # J v
+    slopes = None
+
+    def supports_apply_jacobian(self):
+        return True
+
+    def apply_jacobian(self, out_wrt, in_wrt, parameters, vec, config):
+        block = self.slopes([x for each in parameters for x in each])[out_wrt][in_wrt]
+        return [sum(a * v for a, v in zip(row, vec)) for row in block]
+
+class Backward(Model):  # v^T J
+    slopes = None
+
+    def supports_gradient(self):
+        return True
+
+    def gradient(self, out_wrt, in_wrt, parameters, sens, config):
+        block = self.slopes([x for each in parameters for x in each])[out_wrt][in_wrt]
+        return [sum(v * row[j] for v, row in zip(sens, block)) for j in range(len(block[0]))]
+
+def slopes_of_forward(x):
+    y = forward(x, {})[0]
+    return [[[[a / x[0], -t * a] for a, t in zip(y, (0.5, 1.0, 2.0, 4.0))]]]
+
+def slopes_of_misfit(x):
+    return [[[[1.0], [0.0]], [[0.0], [1.0]]], [[[x[1]]], [[x[0]]]]]
+
 def wave(x, config):
     return [[0.5 + config.get("height", 0.15) * (math.sin(x[0]) + math.sin(x[1]))]]
 
@@ -71,13 +98,16 @@ def reaction(x, config):
 
 models = [
     Model("wave", [2], [1], wave),
-    Model("misfit", [1, 1], [2, 1], misfit),
+    Forward("misfit", [1, 1], [2, 1], misfit),
     Model("dry", [2], [1], dry),
     Model("wrong", [2], [1], wrong),
     Model("nowhere", [2], [1], nowhere),
-    Model("forward", [2], [4], forward),
+    Forward("forward", [2], [4], forward),
+    Backward("backward", [2], [4], forward),
     Model("reaction", [3], [12, 12], reaction),
 ]
+for model in models:
+    model.slopes = slopes_of_misfit if model.name == "misfit" else slopes_of_forward
 umbridge.serve_models(models, port=int(sys.argv[1]), max_workers=2)
 """
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from supac.arrays import BoolArray, FloatArray, as_floats
+from supac.simulators.jacobian_error import is_wrong
 
 _DIGITS = 24  # binary digits that are kept: more than any emulator can use
 
@@ -24,8 +25,8 @@ def split_answer(raw: Any, *, many: bool) -> tuple[Any, Any]:
     if not isinstance(raw, tuple) or len(raw) != 2:
         return raw, None
     outputs, jacobian = raw
-    if jacobian is None:
-        return outputs, None
+    if jacobian is None or is_wrong(jacobian):
+        return outputs, jacobian
     axes, wanted = _axes(jacobian), 2 + many
     of_some = many and isinstance(jacobian, list | tuple) and _axes(outputs) == wanted - 1
     scalar = not many and _axes(outputs) == 0 and axes == 1
@@ -48,6 +49,8 @@ def checked_jacobian(
     jacobian: Any, outputs: int, dim: int, flat: Callable[[Any], FloatArray] | None
 ) -> FloatArray:
     """Return the Jacobian of a run as an array (outputs, dim); ValueError if it is none."""
+    if is_wrong(jacobian):
+        raise ValueError(str(jacobian))
     if isinstance(jacobian, Mapping) and flat is not None:
         jacobian = _by_name(jacobian, dim, flat)
     values = as_floats(jacobian)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from supac import families, simulators
 from supac.calibration.certify import certify
+from supac.calibration.jacobian_check import JacobianCheck, check_jacobian
 from supac.calibration.loop import Iteration
 from supac.calibration.minimize import minimize, reoptimize, resume
 from supac.emulator import GaussianProcess, OutputEmulator
@@ -82,7 +83,7 @@ __all__ = [
     "Composite", "Ensemble", "Estimator", "EvaluationError", "Evaluations", "Execution",
     "ExecutionError",
     "Field", "FixedStep", "FreshDraws", "Frozen", "GaussianProcess", "GradientDescent",
-    "GradientStep", "HeavyBall", "Importance", "Info", "Iteration", "KnownRuns",
+    "GradientStep", "HeavyBall", "Importance", "Info", "Iteration", "JacobianCheck", "KnownRuns",
     "MaurerLangfordSeeger", "McAllester", "MeanSquare", "Measurement", "MetaInfo", "MetaResult",
     "MetaSuPAC", "Nesterov", "NextMeasurements", "NotAStoreError", "Observations",
     "OutputEmulator", "OutputFile", "Outputs", "Parameters", "PerWorker", "Plan", "Prediction",
@@ -92,8 +93,9 @@ __all__ = [
     "State", "Status", "StopReason", "StoreBusyError", "StoreDamagedError", "StoreError",
     "StoreMismatchError", "StoreTooNewError", "SuPAC", "Surrogate", "Task", "TaskResult",
     "Thiemann", "TolstikhinSeldin", "TooManyStatisticsError", "TrustRegion", "UMBridge",
-    "Voronoi", "Welsch", "certify", "certify_draws", "evaluate_priors", "export", "marginals",
-    "meta_learn", "minimize", "plots", "predict", "read_csv", "read_prediction", "read_problem",
+    "Voronoi", "Welsch", "certify", "certify_draws", "check_jacobian", "evaluate_priors",
+    "export", "marginals", "meta_learn", "minimize", "plots", "predict", "read_csv",
+    "read_prediction", "read_problem",
     "read_result", "read_store", "reoptimize", "resume", "simulators", "with_jacobian",
     "write_report",
 ]  # fmt: skip

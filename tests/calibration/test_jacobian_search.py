@@ -160,6 +160,8 @@ def test_a_jacobian_that_does_not_pay_is_not_asked_for() -> None:
 
     told = minimize(composite(simulate=outputs, jacobian=never), BUDGET)
     assert told.posterior == minimize(composite(simulate=outputs), BUDGET).posterior
+    words = "saves nothing below 10 parameters, and there are 6; if it costs less than 0.6 runs"
+    assert [words in note for note in told.record.advice].count(True) == 1
 
 
 @pytest.mark.parametrize("cost", [-1.0, np.nan, np.inf, np.ones(2)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -73,3 +75,17 @@ def test_a_search_uses_it_without_further_words() -> None:
 def test_what_is_no_function_is_refused() -> None:
     with pytest.raises(TypeError, match="function must be a function of a point"):
         supac.with_jacobian(3)  # type: ignore[arg-type]
+
+
+def test_the_example_of_the_documentation_runs() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "jacobians.md").read_text()
+    plain, jax = re.findall(r"^```python\n(.*?)^```", page, flags=re.M | re.S)[0], ""
+    jax = next(b for b in re.findall(r"^```py\n(.*?)^```", page, flags=re.M | re.S) if "jax" in b)
+    session: dict[str, Any] = {}
+    exec(plain, session)
+    by_hand = session["result"]
+    exec(jax, session)
+    found = session["result"]
+    learnt = [run for run in found.record.runs if run.purpose == "search"]
+    assert all(run.jacobian is not None for run in learnt)
+    np.testing.assert_allclose(found.posterior.mean, by_hand.posterior.mean, atol=1e-4)

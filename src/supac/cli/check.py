@@ -10,6 +10,7 @@ import numpy as np
 from supac.arrays import FloatArray
 from supac.calibration.ending import notes_of
 from supac.calibration.fresh import run_fresh
+from supac.calibration.jacobian_check import check_jacobian
 from supac.cli.app import (
     console,
     failed,
@@ -38,8 +39,7 @@ def check_run(ready: ProblemFile, *, repeat_known: bool, elsewhere: bool = False
 
     It is made in this process, or `elsewhere`, on the workers.
     """
-    risk, where = ready.risk, ready.execution
-    simulate = parts_of(risk).simulate
+    risk, where, simulate = ready.risk, ready.execution, parts_of(ready.risk).simulate
     point, words = _allowed_point(ready, simulate)
     console.print(f"{ready.path.name} is read. A run at {words} …")
     alone = Execution(
@@ -80,6 +80,7 @@ def check_run(ready: ProblemFile, *, repeat_known: bool, elsewhere: bool = False
         words = "differs: the simulator is noisy, or its answers depend on earlier runs"
         console.print(f"  the same run      {words} (risk {again.risk:.4g})", style="yellow")
     _check_coarse(ready, point, run, alone)
+    found = ("" if elsewhere else _check_jacobian(ready, point, run)) or found
     known = known_runs_of(ready)
     if known is not None and not elsewhere and (repeat_known or run.seconds < CHEAP):
         with user_code():
@@ -93,6 +94,23 @@ def check_run(ready: ProblemFile, *, repeat_known: bool, elsewhere: bool = False
     console.print(f"  it took           {duration(run.seconds)}\n{found}")
     for note in notes_of(risk):
         warn(note)
+
+
+def _check_jacobian(ready: ProblemFile, point: FloatArray, run: Run) -> str:
+    """Compare the Jacobian with differences where runs are cheap; return "" if they agree."""
+    risk = as_composite(ready.risk)
+    if risk is None or risk.jacobian is False or run.seconds >= CHEAP:
+        return ""
+    x = ready.parameters.from_latent(point)[0]
+    try:
+        with user_code():
+            told = check_jacobian(
+                risk, ready.parameters, x, vectorized=bool(ready.execution.vectorized)
+            )
+    except ValueError as error:
+        raise failed(str(error)) from error
+    console.print(f"  Jacobian          {told}", style="yellow" if told.wrong else None)
+    return "no other mistake found" if told.wrong else ""
 
 
 def _check_coarse(ready: ProblemFile, point: FloatArray, fine: Run, alone: Execution) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import cast
 
 import numpy as np
 
@@ -50,6 +51,20 @@ def are_worth_it(problem: Problem) -> bool:
     simulated = problem.start.dim - observation_count(problem.loss)
     cost = problem.jacobian_cost
     return cost is not None and cost * _PARAMETERS_A_RUN <= simulated
+
+
+def unused_note(problem: Problem) -> str:
+    """Return why the function of the Jacobian is never called; "" if it is, or there is none."""
+    cost = problem.jacobian_cost
+    if not cost or are_worth_it(problem):
+        return ""
+    simulated = problem.start.dim - observation_count(problem.loss)
+    least = int(np.ceil(cost * _PARAMETERS_A_RUN))
+    return (
+        f"no Jacobian is asked for: at a cost of {cost:g} runs each it saves nothing below {least} "
+        f"parameters, and there are {simulated}; if it costs less than {simulated / 10:g} runs, "
+        "say so with jacobian_cost"
+    )
 
 
 def have_helped(memory: Memory | None) -> bool:
@@ -94,7 +109,7 @@ def _left_out_error(model: GatedModel, current: Distribution) -> float:
     emulator = model.emulator
     if isinstance(emulator, WrappedEmulator):
         emulator = emulator.inner
-    assert isinstance(emulator, FittedOutputEmulator)
+    emulator = cast("FittedOutputEmulator", emulator)
     process, inliers = emulator.process, ~model.labels
     if isinstance(process, GradientProcess):
         square = ((process.y - process.leave_one_out) ** 2).sum(axis=1)

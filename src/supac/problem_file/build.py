@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,9 @@ from supac.problem.observation import residual_loss_of
 from supac.problem_file.coarse import refuse_coarse_model, with_coarse_model
 from supac.problem_file.data import data_tables, held_out, read_known, read_observations
 from supac.problem_file.errors import Source, suggestion
-from supac.problem_file.experiments import Experiments, make_simulate
+from supac.problem_file.experiments import Experiments, make_simulate, make_slopes
 from supac.problem_file.inputs import read_inputs
+from supac.problem_file.jacobian import with_jacobians
 from supac.problem_file.noise import unknown_columns
 from supac.problem_file.observed import (
     check_priors,
@@ -70,6 +72,8 @@ def build(source: Source) -> ProblemFile:
         inputs = read_inputs(source, parameters, own)
         simulate = make_simulate(source, simulator, inputs, observations)
         risk, vectorized = _risk(source, simulate, own), simulate.vectorized
+        slopes = make_slopes(source, simulator, inputs, observations)
+        risk = with_jacobians(source, risk, slopes, returned=simulator.returns_jacobian)
         risk = with_coarse_model(source, risk, inputs, parameters, observations)
     bound = _bound(source, risk, simulator.ceiling)
     run, table = source.table("run"), source.table("bound")
@@ -299,7 +303,8 @@ def _options(
     sizes = {name: run[name] for name in ("first", "batch") if name in run}
     algorithm = SuPAC.paper(**sizes) if run.get("algorithm") == "paper" else SuPAC(**sizes)
     loss = parts_of(risk).loss
-    problem = Problem.within(parameters, bound, loss=loss)
+    cost = parts_of(risk).jacobian_cost
+    problem = replace(Problem.within(parameters, bound, loss=loss), jacobian_cost=cost)
     first, budget = len(algorithm.ask(problem, algorithm.init(problem, 0))), run["budget"]
     if budget < first:
         words = f"raise it, or set first = {budget}"

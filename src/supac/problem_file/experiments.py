@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from supac.arrays import FloatArray, IntArray
+from supac.jacobian import split_answer
 from supac.posterior.outputs import Outputs
 from supac.problem import Observations
 from supac.problem_file.data import data_tables, experiment_names
@@ -15,6 +18,7 @@ from supac.problem_file.early_end import EarlyEnd
 from supac.problem_file.errors import Source, in_toml, without_quotes
 from supac.problem_file.inputs import Inputs
 from supac.problem_file.simulator import Simulate, Simulator
+from supac.simulators.jacobian_error import JacobianError, is_wrong
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +35,11 @@ class Experiments:
     def vectorized(self) -> bool:
         """True if the simulator takes many points at once."""
         return self.conditions[0].vectorized
+
+    @property
+    def returns_jacobian(self) -> bool:
+        """True if the simulator is known to return pairs of outputs and Jacobian."""
+        return self.conditions[0].returns_jacobian
 
     def refuses(self, x: FloatArray) -> str:
         """Return why a point (dim,) is not simulated; "" if it is.
@@ -51,27 +60,87 @@ class Experiments:
     def __call__(self, x: FloatArray) -> Any:
         """Return the outputs, NaN in columns that an experiment does not have."""
         outputs = np.full((*x.shape[:-1], len(self.observations.values)), np.nan)
+        jacobians = []
         for simulate, place in zip(self.conditions, self.places, strict=True):
-            outputs[..., place] = simulate(x)
-        return outputs
+            answer, jacobian = split_answer(simulate(x), many=np.ndim(x) > 1)
+            outputs[..., place] = answer
+            jacobians.append(jacobian)
+        found = self.sought(jacobians, x)
+        return outputs if found is None else (outputs, found)
+
+    def slopes(self, x: FloatArray) -> Any:
+        """Return the Jacobian at x in the free parameters, where the functions return it."""
+        return self.sought([each.slopes(x) for each in self.conditions], x)
+
+    def sought(self, jacobians: Sequence[Any], x: FloatArray) -> Any:
+        """Join the Jacobians of all conditions; None if one is missing, an error if one is wrong.
+
+        Those of many points are a list.
+        """
+        wrong = next((each for each in jacobians if is_wrong(each)), None)
+        if wrong is not None or any(each is None for each in jacobians):
+            return wrong
+        if np.ndim(x) > 1:
+            every = zip(*jacobians, x, strict=True)
+            return [self.sought(each, point) for *each, point in every]
+        joined = np.full((len(self.observations.values), len(x)), np.nan)
+        for part, place in zip(jacobians, self.places, strict=True):
+            if np.shape(part) != (len(place), len(x)):
+                return JacobianError(
+                    "the Jacobian of an experiment must have one row an output and one column a "
+                    f"parameter, shape ({len(place)}, {len(x)}), and was {np.shape(part)}"
+                )
+            joined[place] = part
+        return joined
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """The Jacobian of a simulator under all settings, computed apart from the outputs."""
+
+    simulate: Simulate | Experiments
+    """With functions that return Jacobians in the place of outputs."""
+
+    def __call__(self, x: FloatArray) -> Any:
+        """Return the Jacobian at x (dim,) in the free parameters, or those of many points."""
+        return self.simulate.slopes(x)
 
 
 def make_simulate(
     source: Source, simulator: Simulator, inputs: Inputs, data: Observations | None
 ) -> Simulate | Experiments:
     """Return the simulator of all experiments; those with the same settings share a run."""
+    return _of_experiments(source, partial(_made, source, simulator), inputs, data)
+
+
+def make_slopes(
+    source: Source, simulator: Simulator, inputs: Inputs, data: Observations | None
+) -> Slopes | None:
+    """Return what computes Jacobians apart from the outputs; None if nothing does."""
+    if not simulator.has_jacobian_apart:
+        return None
+    make = partial(_made, source, simulator, slopes=True)
+    return Slopes(_of_experiments(source, make, inputs, data))
+
+
+def _of_experiments(
+    source: Source,
+    make: Callable[[Inputs, Observations | None], Simulate],
+    inputs: Inputs,
+    data: Observations | None,
+) -> Simulate | Experiments:
     groups = {} if data is None else _groups(source, inputs)
     if data is None or len(groups) < 2:
         settings = next(iter(groups.values()), ({}, []))[0]
         every = inputs.with_settings(settings)
-        return _made(source, simulator, every, data)
+        return make(every, data)
     names = np.array(data.experiments)
     conditions, places = [], []
     for settings, mine in groups.values():
         rows = np.flatnonzero(np.isin(names, mine))
         part = data.of_rows(rows)
         columns = np.array([data.columns.index(name) for name in part.columns])
-        conditions.append(_made(source, simulator, inputs.with_settings(settings), part))
+        conditions.append(make(inputs.with_settings(settings), part))
         places.append((columns[:, None] * data.rows + rows).ravel())
     return Experiments(tuple(conditions), tuple(places), data)
 
@@ -84,11 +153,18 @@ def make_scenario(
 
 
 def _made(
-    source: Source, simulator: Simulator, inputs: Inputs, data: Observations | None
+    source: Source,
+    simulator: Simulator,
+    inputs: Inputs,
+    data: Observations | None,
+    *,
+    slopes: bool = False,
 ) -> Simulate:
+    """Return the simulator of these inputs, or that of its Jacobian."""
     inputs = inputs.without(simulator.not_taken(source, inputs))
     end = None if data is None else EarlyEnd.of(source)
-    made = replace(simulator.make(source, inputs, data), inputs=inputs, early_end=end)
+    make = simulator.make_jacobian if slopes else simulator.make
+    made = replace(make(source, inputs, data), inputs=inputs, early_end=end)
     if made.vectorized and any(isinstance(each, str) for each in inputs.fixed.values()):
         raise source.fail(("simulator", "vectorized"), "goes without texts in settings")
     return made

@@ -14,6 +14,8 @@ from supac.problem_file.data import data_tables
 from supac.problem_file.errors import Key, Source, in_toml, suggestion
 from supac.problem_file.formula import Formula, FormulaError
 
+_STEP = 1e-6  # relative change of a parameter behind a difference of formulas
+
 
 @dataclass(frozen=True)
 class Inputs:
@@ -85,6 +87,12 @@ class Inputs:
         if any(isinstance(each, str) for each in columns):
             return columns  # of one point: an array has no texts
         return np.stack([np.broadcast_to(each, x.shape[:-1]) for each in columns], axis=-1)
+
+    def slopes_of(self, name: str, x: FloatArray) -> FloatArray:
+        """Compute the derivatives of a tied value in the free parameters at x (free,): (free,)."""
+        step = np.diag(np.where(x == 0.0, _STEP, _STEP * np.abs(x)))
+        above, below = (np.asarray(self._by_name(x + s)[name], float) for s in (step, -step))
+        return np.asarray(np.broadcast_to((above - below) / (2.0 * np.diag(step)), x.shape))
 
     def _by_name(self, x: FloatArray) -> dict[str, Any]:
         values: dict[str, Any] = dict(zip(self.free, np.moveaxis(x, -1, 0), strict=True))

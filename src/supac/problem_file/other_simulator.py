@@ -13,7 +13,10 @@ from supac.problem_file.errors import Key, Source, in_toml, spelled
 from supac.problem_file.fixed_inputs import source_of_record
 from supac.problem_file.simulator import Simulator
 
-_INDIFFERENT = ("arguments", "vectorized", "inputs", "scratch", "keep", "reset")
+_INDIFFERENT = (
+    *("arguments", "vectorized", "inputs", "scratch", "keep", "reset"),
+    *("jacobian", "jacobian_cost"),
+)
 """Keys of [simulator] that say how a run is made, not what comes of it."""
 _DECISIVE = (
     *("builtin", "variant", "values", "start", "time_unit", "input_file", "digester"),

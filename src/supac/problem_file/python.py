@@ -55,6 +55,12 @@ class PythonFunction:
         return {**self.__dict__, "_function": None}
 
     @property
+    def returns_jacobian(self) -> bool:
+        """True if the function is known to return pairs, as those of `supac.with_jacobian` do."""
+        self.set_up()
+        return bool(getattr(self._function, "returns_jacobian", False))
+
+    @property
     def file(self) -> Path:
         """Return the path of the module beside the problem file, which may not exist."""
         return self.folder.joinpath(*self.module.split(".")).with_suffix(".py")

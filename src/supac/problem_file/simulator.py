@@ -11,21 +11,25 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from supac.arrays import FloatArray
+from supac.jacobian import split_answer
 from supac.problem import Composite, Observations, Parameters
 from supac.problem.selectable import Selectable
 from supac.problem_file import values
 from supac.problem_file.early_end import EarlyEnd
 from supac.problem_file.errors import Key, Source, in_toml, no_file
 from supac.problem_file.inputs import Inputs
+from supac.problem_file.jacobian import sought
 from supac.problem_file.place import launcher
 from supac.problem_file.python import PythonFunction, PythonFunctionError
 from supac.problem_file.values import FLAG, TEXT, one_of, setting
+from supac.simulators.jacobian_file import JacobianFile
 from supac.simulators.output_file import OutputFile
 from supac.simulators.program import Program
 from supac.simulators.template import Template, misspelt, unplaced
@@ -49,6 +53,11 @@ class Simulate:
     early_end: EarlyEnd | None = None
     """Values where a run ended before the data; None if such a run has failed."""
 
+    @property
+    def returns_jacobian(self) -> bool:
+        """True if the function is known to return pairs, as those of `supac.with_jacobian` do."""
+        return bool(getattr(self.function, "returns_jacobian", False))
+
     def refuses(self, x: FloatArray) -> str:
         """Return why a point (dim,) is not simulated; "" if it is."""
         return "" if self.inputs is None else self.inputs.refuses(x)
@@ -67,21 +76,50 @@ class Simulate:
         return str(check(x if self.inputs is None else self.inputs.complete(x)))
 
     def __call__(self, x: FloatArray) -> Any:
-        """Return the outputs as a vector, or the answer itself without data."""
+        """Return the outputs as a vector, or the answer itself without data; with a Jacobian.
+
+        That follows them in a pair, if the function returns it so.
+        """
+        answer, jacobian = split_answer(self.answer(x), many=np.ndim(x) > 1)
+        outputs = self._outputs(answer)
+        return outputs if jacobian is None else (outputs, self.sought(jacobian, x))
+
+    def sought(self, jacobian: Any, x: FloatArray) -> Any:
+        """Convert what a function returns as Jacobian at x to that of free parameters."""
+        data, many = self.observations, np.ndim(x) > 1
+        rows = None if data is None or many else partial(self._rows, data)
+        return sought(jacobian, x, self.inputs, rows, many=many)
+
+    def slopes(self, x: FloatArray) -> Any:
+        """Return the Jacobian at x in the free parameters, where the function returns it."""
+        return self.sought(self.answer(x), x)
+
+    def answer(self, x: FloatArray) -> Any:
+        """Call the function with the values of all its inputs."""
         every = x if self.inputs is None else self.inputs.complete(x)
-        further = {**self.keywords, **({} if self.inputs is None else self.inputs.keywords)}
         if self.by_name and self.inputs is not None:
             plain = every if isinstance(every, list) else np.asarray(every).tolist()
-            answer = self.function(**self.inputs.gather(plain), **further)
-        else:
-            answer = self.function(every, **further)
+            return self.function(**self.inputs.gather(plain), **self._further)
+        return self.function(every, **self._further)
+
+    @property
+    def _further(self) -> Mapping[str, Any]:
+        """Arguments of the function beside the inputs."""
+        return {**self.keywords, **({} if self.inputs is None else self.inputs.keywords)}
+
+    def _rows(self, data: Observations, column: Any) -> FloatArray:
+        """Return a column of the Jacobian in the order of the data."""
+        return data.flat(at_rows(column, self._further.get("times"), data))
+
+    def _outputs(self, answer: Any) -> Any:
+        """Return the outputs as a vector, or the answer itself without data."""
         data, end = self.observations, self.early_end
         if data is None:
             return answer
         if self.vectorized:
             whole = end is not None and np.shape(answer)[-1:] == data.values.shape
             return end.filled(np.asarray(answer), data) if whole and end is not None else answer
-        times = further.get("times")
+        times = self._further.get("times")
         if end is None:
             return _flat(data, at_rows(answer, times, data))
         answer = end.padded(answer, data.rows if times is None else len(times))
@@ -148,6 +186,22 @@ class Simulator(Selectable):
 
     def make(self, source: Source, parameters: Inputs, data: Observations | None) -> Simulate:
         """Return the simulator of these parameters; ProblemFileError if that is impossible."""
+        raise NotImplementedError
+
+    @property
+    def returns_jacobian(self) -> bool:
+        """True if a run may return its Jacobian beside its outputs."""
+        return False
+
+    @property
+    def has_jacobian_apart(self) -> bool:
+        """True if something else than a run computes the Jacobian."""
+        return False
+
+    def make_jacobian(
+        self, source: Source, parameters: Inputs, data: Observations | None
+    ) -> Simulate:
+        """Return what computes Jacobians apart from outputs, if `has_jacobian_apart`."""
         raise NotImplementedError
 
     def not_taken(self, source: Source, inputs: Inputs) -> list[str]:
@@ -243,6 +297,17 @@ class Python(Simulator, kind="python"):
         one_of("array", "names"), "call it with one array, or with every parameter by name", "array"
     )
     vectorized: bool = setting(FLAG, "it takes an (n, dim) array of points", default=False)
+    jacobian: bool | str = setting(
+        values.JACOBIAN,
+        "`true` if a run returns `(outputs, jacobian)`, of UM-Bridge if the server is asked for "
+        "derivatives; a function of the Jacobian; the file that a program writes it to",
+        default=False,
+    )
+    jacobian_cost: float | None = setting(
+        values.COST,
+        "what a Jacobian costs, in runs",
+        words="1 of a function, 0 of what a run returns",
+    )
 
     def make(self, source: Source, parameters: Inputs, data: Observations | None) -> Simulate:
         """Load the function and check its arguments."""
@@ -257,6 +322,27 @@ class Python(Simulator, kind="python"):
             if trouble:
                 raise source.fail(("simulator", "arguments"), trouble)
         return Simulate(function, by_name, data, self.vectorized, keywords=times)
+
+    @property
+    def has_jacobian_apart(self) -> bool:
+        """True if there is a function of the Jacobian."""
+        return isinstance(self.jacobian, str)
+
+    def make_jacobian(
+        self, source: Source, parameters: Inputs, data: Observations | None
+    ) -> Simulate:
+        """Load the function of the Jacobian, which takes what the other takes."""
+        key, function = ("simulator", "jacobian"), str(self.jacobian)
+        if not values.FUNCTION.accepts(function):
+            words = f'is the function "module:name", or true, not {in_toml(function)}'
+            raise source.fail(key, f"of python {words}")
+        load_function(function, source, key)
+        return replace(self, python=function, jacobian=False).make(source, parameters, data)
+
+    @property
+    def returns_jacobian(self) -> bool:
+        """True if the file says so."""
+        return self.jacobian is True
 
     def _times(
         self, function: PythonFunction, inputs: Inputs, data: Observations | None
@@ -338,6 +424,8 @@ class Command(Simulator, kind="command"):
     times: str | None = setting(
         TEXT, "key of the output's times: it is interpolated at those of the data", words="none"
     )
+    jacobian: bool | str = setting(values.JACOBIAN, "", default=False)
+    jacobian_cost: float | None = setting(values.COST, "")
     scratch: str | None = setting(TEXT, "folder for the folders of the runs", words="temporary")
     keep: Literal["none", "failed", "all"] = setting(
         one_of("none", "failed", "all"), "which of these folders are kept", "none"
@@ -366,6 +454,7 @@ class Command(Simulator, kind="command"):
                 scratch=None if self.scratch is None else source.file(self.scratch),
                 keep=self.keep,
                 level=None if "level" in parameters.names else source.level,
+                jacobian=self._jacobian_file(source, parameters, data),
             )
         except (OSError, UnicodeDecodeError) as error:
             raise source.fail(("simulator", "template"), f"cannot be read: {error}") from error
@@ -422,6 +511,30 @@ class Command(Simulator, kind="command"):
             return OutputFile(self.output, key, self.pattern, self.times, at, rows, **asks)
         except ValueError as error:
             raise source.fail(("simulator", "pattern"), str(error)) from error
+
+    @property
+    def returns_jacobian(self) -> bool:
+        """True if the program writes one."""
+        return self.jacobian is not False
+
+    def _jacobian_file(
+        self, source: Source, inputs: Inputs, data: Observations | None
+    ) -> JacobianFile | None:
+        """Return what is read of the file of the Jacobian; None if there is none."""
+        if self.jacobian is False:
+            return None
+        key, trouble = ("simulator", "jacobian"), ""
+        if self.jacobian is True:
+            trouble = 'of a command is the file that it writes, such as "jacobian.csv"'
+        elif self.jacobian == self.output:
+            trouble = "must be another file than output"
+        elif self.times is not None:
+            trouble = "does not go with times yet: let the program write the rows of the data"
+        if trouble:
+            raise source.fail(key, trouble)
+        wanted = [name for name in inputs.names if name in inputs.free or name in inputs.tied]
+        columns = data.columns if data is not None else ()
+        return JacobianFile(str(self.jacobian), inputs.names, wanted, columns)
 
     def _trouble(self, program: str, source: Source) -> str:
         """Return why the program cannot be started; "" if it can."""
@@ -485,8 +598,32 @@ class Server(Simulator, kind="umbridge"):
     config: Mapping[str, Any] | None = setting(
         values.TABLE, "configuration that is passed to the model"
     )
+    jacobian: bool | str = setting(values.JACOBIAN, "", default=False)
+    jacobian_cost: float | None = setting(values.COST, "")
 
     def make(self, source: Source, parameters: Inputs, data: Observations | None) -> Simulate:
         """Return the model, which is connected when it is first called."""
-        server = UMBridge(self.umbridge, self.model, dict(self.config or {}))
-        return Simulate(server, observations=data)
+        return Simulate(self._server, observations=data)
+
+    @property
+    def has_jacobian_apart(self) -> bool:
+        """True if the server is asked for derivatives."""
+        return self.jacobian is not False
+
+    def make_jacobian(
+        self, source: Source, parameters: Inputs, data: Observations | None
+    ) -> Simulate:
+        """Return what asks the server for derivatives."""
+        if self.jacobian is not True:
+            raise source.fail(("simulator", "jacobian"), "of umbridge is true or false")
+        if self.jacobian_cost is None:
+            words = (
+                "needs jacobian_cost, in runs: the server is called once for each parameter, or "
+                "once for each output if these are fewer"
+            )
+            raise source.fail(("simulator", "jacobian"), words)
+        return Simulate(self._server.jacobian, observations=data)
+
+    @property
+    def _server(self) -> UMBridge:
+        return UMBridge(self.umbridge, self.model, dict(self.config or {}))

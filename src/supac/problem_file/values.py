@@ -154,6 +154,10 @@ FUNCTION = ValueType(
     repair=lambda v: re.sub(r"[/\\]", ".", re.sub(r"^\.[/\\]?|\.py(?=:)", "", v)),
 )
 TABLE = ValueType("a table", lambda v: isinstance(v, dict))
+JACOBIAN = ValueType(
+    'true, false, a file or "module:function"', lambda v: isinstance(v, bool) or _text(v)
+)
+COST = ValueType("a number of runs, 0 or more", lambda v: _number(v) and v >= 0)
 RUN_OF_TASKS = ValueType(
     "a table of tasks, and options, a list of texts",
     lambda v: (

@@ -99,13 +99,15 @@ class Runner:
     ):
         risks = [record.risk_as_stored(each) for each in risks]
         many = vectorized or [execution.vectorized] * len(risks)
-        self._simulators = [_simulator(*each, parameters) for each in zip(risks, many, strict=True)]
+        self._simulators = [
+            simulator_of_risk(*each, parameters) for each in zip(risks, many, strict=True)
+        ]
         self._coarse: dict[int, int] = {}
         """Places of the coarse models of tasks among the simulators."""
         for task, own in enumerate(coarse_ones(risks)):
             if own is not None:
                 self._coarse[task] = len(self._simulators)
-                self._simulators.append(_simulator(own, many[task], parameters))
+                self._simulators.append(simulator_of_risk(own, many[task], parameters))
         self._raising, self._parameters = execution.on_failure == "raise", parameters
         self.record, self._watch, self.interrupt = record, watch, interrupt or Interrupt()
         self.functions = [
@@ -501,7 +503,7 @@ def _purpose_of(planned: Planned, purpose: Purpose) -> Purpose:
     return "coarse" if planned.level else purpose
 
 
-def _simulator(risk: Risk, vectorized: bool, parameters: Parameters | None) -> Simulator:
+def simulator_of_risk(risk: Risk, vectorized: bool, parameters: Parameters | None) -> Simulator:
     """Return the simulator of a risk, with the parameters' names if it has a method `named`."""
     composite = as_composite(risk)
     function = risk if composite is None else composite.simulate

@@ -25,6 +25,7 @@ from supac.jacobian import checked_jacobian, finite_jacobian, split_answer
 from supac.record.status import LARGEST_RISK, Status
 from supac.record.timeline import Span
 from supac.simulators import run_clock
+from supac.simulators.jacobian_error import JacobianError, is_wrong
 from supac.simulators.lost import RunLostError
 
 _OURS = str(Path(__file__).parents[1])
@@ -147,20 +148,30 @@ class Simulator:
             point = _locked(x[None] if self.vectorized else x)
             raw, slopes = split_answer(self.function(point), many=self.vectorized)
             if jacobian and self.jacobian is not None:
-                slopes = self.jacobian(point[..., : len(x) - self.observed])
+                slopes = self._slopes(point)
             seconds = time.perf_counter() - start - run_clock.waited()
             if isinstance(raw, Mapping) and self.flat is not None and not self.vectorized:
                 raw = self.flat(raw)
             values = as_floats(raw)
             if self.vectorized and values is not None and values.ndim and len(values) == 1:
                 values = values[0]
-            if self.vectorized and slopes is not None and not isinstance(slopes, Mapping):
+            if self.vectorized and not (is_wrong(slopes) or isinstance(slopes, Mapping | None)):
                 slopes = slopes[0]
             return self._with_jacobian(self.check_answer(values, raw, seconds), slopes, x)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             return self._raised(error, start)
+
+    def _slopes(self, points: FloatArray) -> Any:
+        """Call the function of the Jacobian; return an error in its place if it raises one."""
+        assert self.jacobian is not None
+        try:
+            return self.jacobian(points[..., : points.shape[-1] - self.observed])
+        except JacobianError as error:
+            return error
+        except Exception as error:
+            return JacobianError(_told(error))
 
     def _with_jacobian(self, answer: Answer, jacobian: Any, x: FloatArray) -> Answer:
         """Return a good answer with the Jacobian at x (dim,), or with what is wrong with it."""
@@ -216,7 +227,7 @@ class Simulator:
         try:
             raw, slopes = split_answer(self.function(_locked(x)), many=True)
             if jacobian and self.jacobian is not None:
-                slopes = self.jacobian(_locked(x)[:, : x.shape[1] - self.observed])
+                slopes = self._slopes(_locked(x))
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -236,8 +247,10 @@ class Simulator:
 
     def _with_jacobians(self, answers: list[Answer], jacobians: Any, x: FloatArray) -> list[Answer]:
         """Return answers with the Jacobians at points x (n, dim), one for each of them."""
-        if isinstance(jacobians, Mapping) or len(jacobians) != len(x):
+        words = str(jacobians) if is_wrong(jacobians) else ""
+        if not words and (isinstance(jacobians, Mapping) or len(jacobians) != len(x)):
             words = f"with vectorized=True there must be one Jacobian a point, {len(x)} in all"
+        if words:
             return [replace(each, wrong_jacobian=words) for each in answers]
         every = zip(answers, jacobians, x, strict=True)
         return [self._with_jacobian(each, slope, point) for each, slope, point in every]
@@ -289,6 +302,14 @@ class SimulatorSet:
             request.x, jacobian=request.jacobian
         )
         return replace(answer, id=request.id)
+
+
+def _told(error: BaseException) -> str:
+    """Return what the function of a Jacobian raised, in words."""
+    return (
+        f"the function of the Jacobian raised {type(error).__name__}: {error}; let it return None "
+        "where there is none"
+    )
 
 
 def _locked(x: FloatArray) -> FloatArray:

@@ -15,6 +15,7 @@ from supac.emulator.jacobians import (
     are_worth_it,
     has_jacobians,
     have_helped,
+    unused_note,
 )
 from supac.families import as_distribution
 from supac.problem import Batch, Evaluations, Problem
@@ -158,7 +159,14 @@ class SuPAC(Algorithm):
         return conclude(state)
 
     def advice(self, problem: Problem, state: State) -> tuple[str, ...]:
-        """Say that outputs would help, if there are many parameters or the search is slow."""
+        """Say that outputs would help, or why Jacobians do not.
+
+        Outputs help if there are many parameters or the search is slow.
+        """
+        silent = self.estimator is not None or has_jacobians(state.evaluations)
+        unused = "" if silent else unused_note(problem)
+        if unused:
+            return (unused,)
         unhelped = problem.loss is None and problem.proxy is None
         if not unhelped or not (self.estimator is None or self.estimator.helped_by_outputs):
             return ()

@@ -25,6 +25,7 @@ CLEARLY = 1.33
 _LAPLACE = 1.2  # times that the Laplace approximation must be wider to look closer
 _STEP = 0.3  # of its differences, in standard deviations of the posterior
 _PARTICLES, _DRAWS = 500, 200
+_FLAT = 1e-6  # variance in those of the posterior below which particles are all in a plane
 _UNKNOWN = 0.5  # nats of doubt at the most doubtful twentieth: the runs do not reach so far
 _WIDEST = 1e3  # times that a combination is said to be wider at most
 _PARTS = 3  # parameters that are named in a combination
@@ -114,9 +115,17 @@ def check_ranges(
             blind = doubt(x)
             return risk(x) if blind is None else risk(x) - blind
 
-        about = gaussian(x.mean(axis=0), np.atleast_2d(np.cov(x.T)))
+        about = gaussian(x.mean(axis=0), _spread(x, posterior.covariance))
         x = sample_around(bare, prior, bound, about, _PARTICLES, rng).x
     return _compared(posterior, root, x, prior, unknown=unknown)
+
+
+def _spread(x: FloatArray, own: FloatArray) -> FloatArray:
+    """Return the covariance of particles, with some of the posterior's where few are different."""
+    found = np.atleast_2d(np.cov(x.T))
+    scale = np.sqrt(np.diag(own))
+    flat = np.linalg.eigvalsh(found / scale / scale[:, None])[0] < _FLAT
+    return found + _FLAT * own if flat else found
 
 
 def _compared(

@@ -87,16 +87,7 @@ class OutputFile:
 
     def read(self, folder: Path) -> Any:
         """Return a number or a list of numbers; OutputError if they are not all there."""
-        path = folder / ("stdout.txt" if self.name == "stdout" else self.name)
-        try:
-            text = read_text_file(path)
-        except FileNotFoundError as error:
-            others = [each.name for each in path.parent.glob("*")] if path.parent.is_dir() else []
-            near = difflib.get_close_matches(path.name, others, n=1, cutoff=0.8)
-            hint = f", but {near[0]}" if near else ""
-            raise OutputError(f"the program wrote no {self.name}{hint}") from error
-        except OSError as error:
-            raise OutputError(f"{self.name} cannot be read: {error}") from error
+        text = self._text(folder)
         if self.pattern:
             return self._chosen(self._found(text))
         if not self.name.endswith(".json"):
@@ -106,6 +97,22 @@ class OutputFile:
         except ValueError as error:
             raise OutputError(f"{self.name} is not JSON: {error}") from error
         return self._chosen(_flat(answer)) if isinstance(answer, dict) else answer
+
+    def table(self, folder: Path) -> Mapping[str, list[float]]:
+        """Return all columns of a table by name."""
+        return self._table(self._text(folder))
+
+    def _text(self, folder: Path) -> str:
+        path = folder / ("stdout.txt" if self.name == "stdout" else self.name)
+        try:
+            return read_text_file(path)
+        except FileNotFoundError as error:
+            others = [each.name for each in path.parent.glob("*")] if path.parent.is_dir() else []
+            near = difflib.get_close_matches(path.name, others, n=1, cutoff=0.8)
+            hint = f", but {near[0]}" if near else ""
+            raise OutputError(f"the program wrote no {self.name}{hint}") from error
+        except OSError as error:
+            raise OutputError(f"{self.name} cannot be read: {error}") from error
 
     def _found(self, text: str) -> dict[str, _Column]:
         """Return the numbers of each name in a text with patterns."""

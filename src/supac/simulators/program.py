@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from supac.simulators.jacobian_file import JacobianFile
 from supac.simulators.lost import MemoryWatch, RunLostError, loss_by
 from supac.simulators.output_file import OutputError, OutputFile
 from supac.simulators.process_guard import ProcessGuard
@@ -77,6 +78,8 @@ class Program:
         for a coarse one.
     keep
         Folders that are left there to be looked at: those of "failed" runs, "all" or "none".
+    jacobian
+        `JacobianFile` that the program writes as well: then a call returns (outputs, jacobian).
 
     """
 
@@ -94,6 +97,7 @@ class Program:
         scratch: str | os.PathLike[str] | None = None,
         keep: Literal["none", "failed", "all"] = "none",
         level: int | None = None,
+        jacobian: JacobianFile | None = None,
     ):
         if isinstance(command, str) or not command:
             example = '["./model", "--fast"]'
@@ -115,7 +119,7 @@ class Program:
         self.inputs = inputs or (None if self.templates else "json")
         self.copies = [Path(each).absolute() for each in copies]
         self.output = output if isinstance(output, OutputFile) else OutputFile(output, key)
-        self.keep = keep
+        self.keep, self.jacobian = keep, jacobian
         self.scratch = None if scratch is None else Path(scratch).absolute()
         self.__qualname__ = f"Program({self.command})"
 
@@ -132,6 +136,11 @@ class Program:
         other = copy.copy(self)
         other.fields = self.fields or dict(fields)
         return other
+
+    @property
+    def returns_jacobian(self) -> bool:
+        """True if a call returns the pair of outputs and Jacobian."""
+        return self.jacobian is not None
 
     def unused(self, names: Sequence[str]) -> str:
         """Return what is wrong if a parameter does not reach the program; "" if all do."""
@@ -258,7 +267,8 @@ class Program:
                 raise RunLostError(f"{loss} ({socket.gethostname()})")
             raise ProgramError(f"{_end(code)}{kept}: {said}")
         try:
-            return self.output.read(folder)
+            outputs = self.output.read(folder)
+            return outputs if self.jacobian is None else (outputs, self.jacobian.read(folder))
         except OutputError as error:
             said = _last_lines(folder)
             words = f"; the program's last words: {said}" if said else ""

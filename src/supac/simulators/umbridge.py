@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from supac.simulators.jacobian_error import JacobianError
+
+FloatArray = npt.NDArray[np.float64]
 
 
 class UMBridgeError(RuntimeError):
@@ -59,14 +67,53 @@ class UMBridge:
 
     def __call__(self, x: Any) -> list[float]:
         """Return all outputs of the model at one point (dim,)."""
+        answer = self._asked(self._client_for(x), self._blocks(x), self.config)
+        return [float(value) for block in answer for value in block]
+
+    def jacobian(self, x: Any) -> FloatArray:
+        """Return the Jacobian of all outputs at one point: (dim,) → (outputs, dim).
+
+        The server computes it direction by direction: J·v of each parameter, or vᵀ·J of each
+        output if that takes fewer calls, or is all that it can.
+        """
+        client, blocks = self._client_for(x), self._blocks(x)
+        outputs = client.get_output_sizes(self.config)
+        forward, backward = client.supports_apply_jacobian(), client.supports_gradient()
+        if not (forward or backward):
+            raise JacobianError(
+                f"the model {self.model!r} of the server at {self.url} has no derivatives: it "
+                "supports neither apply_jacobian nor gradient"
+            )
+        along = len(outputs) * sum(self._sizes) <= len(self._sizes) * sum(outputs)
+        ask = client.apply_jacobian if forward and (along or not backward) else client.gradient
+        by_column = ask == client.apply_jacobian
+        found = []
+        for o, rows in enumerate(outputs):
+            parts = []
+            for i, columns in enumerate(self._sizes):
+                units = np.eye(columns if by_column else rows).tolist()
+                every = [self._asked(ask, o, i, blocks, unit, self.config) for unit in units]
+                block = np.reshape(every, (len(units), rows if by_column else columns))
+                parts.append(block.T if by_column else block)
+            found.append(np.concatenate(parts, axis=1))
+        return np.concatenate(found)
+
+    def _client_for(self, x: Any) -> Any:
+        """Connect, and check that the model takes as many parameters."""
         self.set_up()
         takes = sum(self._sizes)
         if takes != len(x):
             raise UMBridgeError(f"the model {self.model!r} takes {takes} parameters, not {len(x)}")
+        return self._client
+
+    def _blocks(self, x: Any) -> list[list[float]]:
         values = map(float, x)
-        blocks = [list(islice(values, size)) for size in self._sizes]
+        return [list(islice(values, size)) for size in self._sizes]
+
+    def _asked(self, ask: Callable[..., Any], *arguments: Any) -> Any:
+        """Call the server; UMBridgeError if it fails."""
         try:
-            answer = self._client(blocks, self.config)
+            return ask(*arguments)
         except ValueError as error:  # it answers a page in HTML, or the word nan
             raise UMBridgeError(
                 f"the server failed: its answer is not JSON, as where the model {self.model!r} "
@@ -74,7 +121,6 @@ class UMBridge:
             ) from error
         except Exception as error:
             raise UMBridgeError(f"the server failed: {error}") from error
-        return [float(value) for block in answer for value in block]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_client": None}
