@@ -6,6 +6,7 @@ import csv
 import json
 import re
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -153,6 +154,11 @@ def test_long_names_of_columns_fit_a_narrow_terminal() -> None:
             console.print(sensitivity_tables(found, width))
         return captured.get()
 
+    assert "leaves less than 0.1 % unexplained" in " ".join(printed(100).split())
+    useless = replace(found, unexplained=np.array([5.0, 1.4]))  # worse than the mean of the runs
+    with (console := Console(width=100, color_system=None)).capture() as captured:
+        console.print(sensitivity_tables(useless, 100))
+    assert "leaves all of the variance unexplained" in " ".join(captured.get().split())
     assert printed(100).count("0.25 0.25") == 2 * 4
     assert "Level of the upper tank  Level of the lower tank  all outputs" in printed(100)
     assert printed(65).count("0.25 0.25") == 2 * 4

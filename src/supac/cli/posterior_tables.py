@@ -35,8 +35,7 @@ def sensitivity_tables(found: Sensitivity, width: int = 80) -> RenderableType:
         parts += [Text(words, style="bold"), _directions(found), Text()]
     wrong = 100.0 * float(found.unexplained.mean())
     title = f"Shares of the variance over the {found.under}"
-    missed = f"{wrong:.2g} %" if wrong >= _EXACT else f"less than {_EXACT} %"
-    about = f"emulated from {found.runs} runs, which leaves {missed} unexplained"
+    about = f"emulated from {found.runs} runs, which leaves {_missed(wrong)} unexplained"
     table = _indices(found, width)
     parts += [Text.assemble((title, "bold"), f": {about}"), table]
     worst = max(found.columns.first_error.max(), found.columns.total_error.max())
@@ -50,6 +49,13 @@ def sensitivity_tables(found: Sensitivity, width: int = 80) -> RenderableType:
     if wrong > _GUESSED:
         parts.append(Text(_GUESS, style="yellow"))
     return Group(*parts)
+
+
+def _missed(percent: float) -> str:
+    """Return what is unexplained; an emulator that is worse than the mean explains nothing."""
+    if percent >= 100.0:
+        return "all of the variance"
+    return f"{percent:.2g} %" if percent >= _EXACT else f"less than {_EXACT} %"
 
 
 def _directions(found: Sensitivity) -> Table:

@@ -56,9 +56,10 @@ def _indices(found: Sensitivity) -> Markup:
         )
         for j in order[:_PARAMETERS].tolist()
     ]
+    missed = percent(min(float(found.unexplained.mean()), 1.0))
     caption = (
         f"Shares of the variance over the {found.under}: emulated from {found.runs} runs, which "
-        f"leaves {percent(float(found.unexplained.mean()))} unexplained"
+        f"leaves {missed} unexplained"
     )
     headings = ["first, total of", *shown]
     return html.table(caption, headings, rows, numbers=range(1, len(headings)))
