@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from supac.problem_file import make_problem
 from supac.problem_file.errors import ProblemFileError, Source
 from supac.problem_file.problem import named_files
 from supac.record.record import read_store
+from supac.record.store.file import StoreError
 from supac.search.algorithm import State
 from supac.search.levels import CoarseFirst
 
@@ -162,7 +165,8 @@ def test_a_server_with_another_config(folder: Path) -> None:
 @pytest.mark.slow
 def test_programs_of_both_levels_are_searched_from_the_command_line(folder: Path) -> None:
     head = HEAD.replace("budget = 20", "budget = 14\nstore = 'run.supac'")
-    (folder / "problem.toml").write_text(f"{head}[simulator]\n{PROGRAMS[1]}\n")
+    simulator = PROGRAMS[1].replace("0.1", "0.05")
+    (folder / "problem.toml").write_text(f"{head}[simulator]\n{simulator}\n")
     code, said, wrong = Driver(COMMAND, "run", "problem.toml", cwd=folder).end()
     assert code == 0, wrong
     record = read_store(folder / "run.supac")
@@ -273,6 +277,42 @@ def test_a_changed_coarse_model_begins_anew_and_fine_runs_stay(
     assert learnt[2] == (len(told.made), len(told.coarse_ids - coarse))
     same = read_store(other)
     np.testing.assert_array_equal(same.known_posterior().theta, after.known_posterior().theta)
+
+
+def coarse_runs(store: Path) -> int:
+    """Number of coarse runs in a store that another process may be creating."""
+    try:
+        return len(read_store(store).coarse_ids)
+    except (OSError, StoreError):
+        return 0
+
+
+@pytest.mark.slow
+def test_a_kill_while_the_coarse_model_is_searched_loses_nothing(folder: Path) -> None:
+    store, head = folder / "run.supac", HEAD.replace("budget = 20", "budget = 12")
+    text = head + '[simulator]\npython = "m:fine"\narguments = "names"\n' + COARSE
+    slow = MODEL.replace("def coarse(k, b):\n", "def coarse(k, b):\n    time.sleep(0.1)\n")
+    (folder / "m.py").write_text(f"import time\n{slow}")
+    (folder / "problem.toml").write_text(
+        text.replace("budget = 12", "budget = 12\nstore = 'run.supac'")
+    )
+    driver, end = Driver(COMMAND, "run", "problem.toml", cwd=folder), time.monotonic() + 60.0
+    while coarse_runs(store) < 7:
+        assert driver.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    driver.kill()
+    driver.end()
+    before: Any = read_store(store)
+    assert before.state["coarse"]["stage"] == "search"
+    made = {run.id for run in before.runs}
+    code, _, wrong = Driver(COMMAND, "resume", "run.supac", cwd=folder).end(60.0)
+    assert code == 0, wrong
+    after, whole = read_store(store), toml(text, folder).minimize()
+    assert made < {run.id for run in after.runs}
+    pairs = zip(after.runs, whole.record.runs, strict=True)
+    assert all((a.id, a.level, a.x.tobytes()) == (b.id, b.level, b.x.tobytes()) for a, b in pairs)
+    np.testing.assert_array_equal(after.known_posterior().theta, whole.posterior.theta)
 
 
 def test_a_store_with_one_does_not_go_on_without(folder: Path) -> None:

@@ -210,6 +210,16 @@ class TestAUselessCoarseModel:
         assert np.array_equal(mine, theirs[: len(mine)])
         assert any("coarse model was left" in each for each in result.advice)
 
+    def test_that_costs_more_than_it_can_save_is_not_run(self) -> None:
+        plain = found(None)
+        beside = supac.Composite(fine, supac.MeanSquare(), coarse=supac.Coarse(euler, 0.2))
+        result = supac.minimize(beside, PRIOR, BOUND, budget=20, seed=0)
+        assert same_runs(plain, result)
+        use = result.record.coarse_use
+        assert use is not None
+        assert (use.runs, use.useful, use.spent) == (0, False, len(result.record.made))
+        assert any("costs 3.2 fine runs, and 3 parameters save fewer" in a for a in result.advice)
+
     def test_that_fails_is_no_failure_of_the_search(self) -> None:
         result = found(failing)
         assert result.failed == 0

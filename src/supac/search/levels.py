@@ -38,7 +38,8 @@ from supac.surrogate.memory import Memory
 ON_COARSE = Note("coarse", "the coarse model was searched: no fine run was made")
 USELESS = Note(
     "useless coarse model",
-    "the coarse model does not follow the fine one over the prior: the search goes on without it",
+    "the coarse model does not follow the fine one over the prior, or costs too much: the search "
+    "goes on without it",
 )
 KNOWN_ON_COARSE = Note(
     "known coarse runs", "runs of the coarse model that were made elsewhere are known: no step"
@@ -83,8 +84,10 @@ class CoarseFirst(Algorithm):
         if state.coarse is None or state.coarse.useful:
             return told
         missed = state.coarse.differs
-        if not state.coarse.cost < 1.0:
-            why = "its runs take as long as fine ones"
+        dim = problem.start.dim
+        if _is_dear(state.tuning.coarse, dim, state.coarse.cost):
+            worth = _least_search(state.tuning.coarse, dim, state.coarse.cost)
+            why = f"a search of it costs {worth:.2g} fine runs, and {dim} parameters save fewer"
             what = "leave out coarse=, or use a cheaper one"
         elif np.isfinite(missed):
             why = f"it misses {100.0 * missed:.0f} % of the squared differences between fine runs"
@@ -120,7 +123,10 @@ class CoarseFirst(Algorithm):
         begun = self.inner.init(problem, seed)
         cost = np.nan if self.cost is None else float(self.cost)
         runs = Evaluations.none(problem.start.dim)
-        return replace(begun, coarse=CoarseRuns(CoarseStage.PAIRS, runs, cost, search=begun))
+        own = CoarseRuns(CoarseStage.PAIRS, runs, cost, search=begun)
+        if _is_dear(begun.tuning.coarse, problem.start.dim, cost):
+            own = replace(own, stage=CoarseStage.ENDED, useful=False, search=None)
+        return replace(begun, coarse=own)
 
     def model(self, problem: Problem, state: State) -> RiskModel | None:
         """Fit the model of the risk to all runs of a state; None if there are too few."""
@@ -254,7 +260,8 @@ class CoarseFirst(Algorithm):
 
     def _is_of_use(self, state: State, differs: float) -> bool:
         """Return True for a coarse model that misses so much of the differences of fine runs."""
-        return differs < state.tuning.coarse.differs and not _of(state).cost >= 1.0
+        dear = _is_dear(state.tuning.coarse, state.posterior.dim, _of(state).cost)
+        return differs < state.tuning.coarse.differs and not dear
 
     def _tell_pairs(
         self, problem: Problem, state: State, fine: Told, coarse: Told
@@ -462,6 +469,18 @@ def _sizes(tuning: CoarseTuning, dim: int, cost: float) -> tuple[int, int]:
     cap = int(min(tuning.most, max(affordable, tuning.least)))
     least = int(np.clip(tuning.a_parameter * dim, tuning.least, cap))
     return least, max(least, int(min(tuning.ever, affordable)))
+
+
+def _least_search(tuning: CoarseTuning, dim: int, cost: float) -> float:
+    """Return what the least search of the coarse model costs after the pairs, in fine runs."""
+    return cost * max(_sizes(tuning, dim, cost)[0] - tuning.pairs, 0)
+
+
+def _is_dear(tuning: CoarseTuning, dim: int, cost: float) -> bool:
+    """Return True if a search of the coarse model costs more than it may save; False if unknown."""
+    if np.isnan(cost):
+        return False
+    return cost >= 1.0 or _least_search(tuning, dim, cost) > tuning.dear * dim
 
 
 def _settled(own: CoarseRuns[State], after: State) -> int:

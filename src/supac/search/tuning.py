@@ -196,7 +196,7 @@ class EstimatorTuning:
     """Draws a statistic that regression needs at least."""
 
 
-@register
+@register(later=("dear",))
 @dataclass(frozen=True)
 class CoarseTuning:
     """Runs of a coarse model beside the fine one: `make bench-levels`."""
@@ -206,6 +206,8 @@ class CoarseTuning:
     differs: float = 0.3
     """Share of the squared differences between runs, the median over pairs of them, that the
     coarse model may miss to be searched first; 0: it never is."""
+    dear: float = 0.5
+    """Fine runs a parameter that the least search of the coarse model may cost; infinite: any."""
     a_parameter: int = 5
     """Coarse runs a parameter that are made first."""
     least: int = 20
