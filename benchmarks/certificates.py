@@ -509,7 +509,8 @@ def main() -> None:
             if few < 300:
                 print(f"\n## {heading}\n\n{made}")
     if few >= 300:
-        parts = [f"## {heading}\n\n{page[heading]}\n" for heading in every]
+        there = [heading for heading in every if heading in page]
+        parts = [f"## {heading}\n\n{page[heading]}\n" for heading in there]
         RESULTS.write_text("\n".join([fitted(head + "\n").strip() + "\n", *parts]))
 
 

@@ -108,7 +108,7 @@ def rod() -> list[str]:
     for i, name in enumerate(parameters.names[:2]):
         both = np.concatenate([draws["coarse"][:, i], draws["fine"][:, i]])
         low, high = np.quantile(both, [0.001, 0.999])
-        edges = np.linspace(low - 0.3 * (high - low), high + 0.3 * (high - low), 60)
+        edges = np.linspace(low - 0.3 * (high - low), high + 0.3 * (high - low), 60).tolist()
         for kind, colour in (("prior", PRIOR), ("coarse", COARSE), ("fine", POSTERIOR)):
             axes[i].hist(
                 draws[kind][:, i], edges, density=True, color=colour, histtype="step", lw=2,
