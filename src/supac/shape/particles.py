@@ -136,16 +136,17 @@ def sample_around(
 
 def widened(posterior: Distribution, prior: Distribution) -> Distribution:
     """Return a posterior with a larger spread, which is nowhere above that of the prior."""
-    family, inverse = posterior.family, np.linalg.inv
+    family = posterior.family
     log_shares, parts = np.zeros(1), posterior.theta[None]
     if family.mixture is not None:
         log_shares, parts = family.mixture.split(posterior.theta)
         family = family.mixture.base
-    least, components = inverse(prior.covariance), []
+    components = []
     for theta in parts:
         mean, covariance = family.moments(theta)
-        wide = inverse(inverse(covariance) / _BEGIN**2 + least)
-        components.append(gaussian(mean, 0.5 * (wide + wide.T)))  # symmetric but for rounding
+        wide = _BEGIN**2 * covariance  # (wide⁻¹ + prior⁻¹)⁻¹, of a singular one, too
+        narrower = wide @ np.linalg.solve(wide + prior.covariance, prior.covariance)
+        components.append(gaussian(mean, 0.5 * (narrower + narrower.T)))
     return mixture(components, np.exp(log_shares).tolist()) if len(parts) > 1 else components[0]
 
 
