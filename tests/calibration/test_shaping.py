@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import supac
 from supac import marginals
@@ -119,11 +120,27 @@ def test_files_hold_the_shape_and_the_evidence(bent: supac.Result) -> None:
     assert read.evidence == bent.evidence
 
 
+def test_another_temperature_is_no_likelihood(bent: supac.Result) -> None:
+    cooler = supac.reoptimize(bent, RISK, budget=12, bound=supac.Catoni(0.1), shape="auto")
+    assert cooler.evidence is not None
+    assert "p(data)" not in dict(standing(cooler.record))["evidence"]
+
+
+def test_tables_of_other_tools_hold_the_evidence(bent: supac.Result) -> None:
+    pytest.importorskip("xarray")
+    assert bent.evidence is not None
+    facts = bent.to_arviz(draws=2).attrs
+    found = facts["log_evidence"], facts["log_evidence_error"]
+    assert found == (bent.evidence.log, bent.evidence.error)
+
+
 def test_the_standing_tells_shape_and_evidence(bent: supac.Result) -> None:
     told = dict(standing(bent.record))
     assert told["shape"].startswith("a mixture of ")
     assert bent.evidence is not None
     assert f"log Z = {bent.evidence.log:.2f} ± " in told["evidence"]
+    of_data = bent.evidence.log + norm.logpdf(0.0, 0.0, _NOISE).sum()
+    assert told["evidence"].endswith(f"; log p(data) = {of_data:.2f}")
     assert not {"shape", "evidence"} & set(dict(standing(search("gaussian").record)))
 
 

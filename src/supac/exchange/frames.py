@@ -160,6 +160,9 @@ def _attributes(record: Record, certificate: Certificate | None) -> dict[str, An
         "bound": str(record.bound),
         "notes": "\n".join(record.notes),
     }
+    found = None if record.ending is None else record.ending.evidence
+    if found is not None:
+        facts |= {"log_evidence": found.log, "log_evidence_error": found.error}
     if certificate is not None:
         facts |= {"certificate": certificate.value, "certificate_text": str(certificate)}
         facts |= {f"certificate_{k}": getattr(certificate, k) for k in ("bound", "delta", "n")}
