@@ -85,19 +85,22 @@ def picture(rows: Sequence[Row], path: Path) -> None:
     """Draw C2ST by the number of runs, medians, for four targets."""
     from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
 
-    figure = Figure(figsize=(9.0, 2.6), layout="constrained")
-    axes = figure.subplots(1, len(PANELS), sharey=True)
-    for ax, name in zip(axes, PANELS, strict=True):
+    names = [each for each in PANELS if any(group(row) == each for row in rows)]
+    figure = Figure(figsize=(1.0 + 2.4 * len(names), 2.6), layout="constrained")
+    axes = figure.subplots(1, len(names), sharex=True, sharey=True, squeeze=False)[0]
+    for ax, name in zip(axes, names, strict=True):
         for method, colour in COLOURS.items():
             mine = [row for row in rows if group(row) == name and row["method"] == method]
             runs = sorted({row["runs"] for row in mine})
             found = [np.median([row["c2st"] for row in mine if row["runs"] == n]) for n in runs]
-            ax.plot(runs, found, "o-", color=colour, label=method, markersize=3.5, linewidth=1.4)
+            if runs:
+                style = {"color": colour, "markersize": 3.5, "linewidth": 1.4}
+                ax.plot(runs, found, "o-", label=method, **style)
         ax.axhline(0.5, color="#999", linewidth=0.8, linestyle=":")
         ax.set(title=TITLES[name], xlabel="runs", ylim=(0.47, 1.03))
         ax.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("C2ST (0.5 is best)")
-    axes[-1].legend(frameon=False, fontsize=8)
+    axes[0].legend(frameon=False, fontsize=8)
     figure.savefig(path, dpi=110)
 
 

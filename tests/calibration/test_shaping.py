@@ -139,7 +139,7 @@ def test_the_standing_tells_shape_and_evidence(bent: supac.Result) -> None:
     assert told["shape"].startswith("a mixture of ")
     assert bent.evidence is not None
     assert f"log Z = {bent.evidence.log:.2f} ± " in told["evidence"]
-    of_data = bent.evidence.log + norm.logpdf(0.0, 0.0, _NOISE).sum()
+    of_data = bent.evidence.log + float(np.sum(norm.logpdf(0.0, 0.0, _NOISE)))
     assert told["evidence"].endswith(f"; log p(data) = {of_data:.2f}")
     assert not {"shape", "evidence"} & set(dict(standing(search("gaussian").record)))
 
