@@ -94,7 +94,7 @@ def picture(rows: Sequence[Row], path: Path) -> None:
             runs = sorted({row["runs"] for row in mine})
             found = [np.median([row["c2st"] for row in mine if row["runs"] == n]) for n in runs]
             if runs:
-                style = {"color": colour, "markersize": 3.5, "linewidth": 1.4}
+                style: Row = {"color": colour, "markersize": 3.5, "linewidth": 1.4}
                 ax.plot(runs, found, "o-", label=method, **style)
         ax.axhline(0.5, color="#999", linewidth=0.8, linestyle=":")
         ax.set(title=TITLES[name], xlabel="runs", ylim=(0.47, 1.03))
