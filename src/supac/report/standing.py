@@ -5,18 +5,14 @@ from __future__ import annotations
 import math
 import time
 
-import numpy as np
-
-from supac.problem import CombinedMeasurements, Measurements, Observations
+from supac.problem import CombinedMeasurements, Measurements
 from supac.problem.combined import CombinedLikelihood
 from supac.problem.likelihood import NoisyLikelihood, NormalLikelihood
-from supac.problem.losses import MeanSquare
 from supac.problem.observation import loss_of_outputs
 from supac.record.outlook import promise, seconds_left
 from supac.record.record import Record
 from supac.report.beginnings import beginnings, words_on_beginnings
 from supac.running.terminal import duration
-from supac.shape.evidence import Evidence
 
 _NOTHING = 1e-9  # nats
 
@@ -52,22 +48,8 @@ def _shape(run: Record) -> list[tuple[str, str]]:
     found = run.ending.evidence
     if found is not None:
         doubt = f" ± {found.error:.1g}" if math.isfinite(found.error) else ", unchecked by runs"
-        of_data = _log_of_data(run, found)
-        rows.append(("evidence", f"log Z = {found.log:.2f}{doubt} nats, of exp(−risk/λ){of_data}"))
+        rows.append(("evidence", f"log Z = {found.log:.2f}{doubt} nats, of exp(−risk/λ)"))
     return rows
-
-
-def _log_of_data(run: Record, found: Evidence) -> str:
-    """Return log p(data) in words, where exp(−risk/λ) is the likelihood but for a constant."""
-    data, loss = run.settings.data, loss_of_outputs(run.settings.loss)
-    if not (isinstance(data, Observations) and isinstance(loss, MeanSquare)):
-        return ""
-    noise = data.noise[np.isfinite(data.values)]
-    is_likelihood = math.isclose(found.temperature * len(noise), 2.0, rel_tol=1e-6)
-    if data.logarithmic or not data.noise_known or not is_likelihood:
-        return ""
-    constant = -float(np.log(noise * math.sqrt(2.0 * math.pi)).sum())
-    return f"; log p(data) = {found.log + constant:.2f}"
 
 
 def _likelihood(run: Record) -> list[tuple[str, str]]:
