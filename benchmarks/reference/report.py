@@ -85,7 +85,8 @@ def picture(rows: Sequence[Row], path: Path) -> None:
     """Draw C2ST by the number of runs, medians, for four targets."""
     from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
 
-    names = [each for each in PANELS if any(group(row) == each for row in rows)]
+    there = {group(row) for row in rows}
+    names = [each for each in PANELS if each in there] or sorted(there)
     figure = Figure(figsize=(1.0 + 2.4 * len(names), 2.6), layout="constrained")
     axes = figure.subplots(1, len(names), sharex=True, sharey=True, squeeze=False)[0]
     for ax, name in zip(axes, names, strict=True):
