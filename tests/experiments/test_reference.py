@@ -165,7 +165,8 @@ def test_the_benchmark_runs_and_does_not_repeat_itself(
     run.main()
     made = [json.loads(line) for line in kept.read_text().splitlines()]
     assert [each["runs"] for each in made] == [15, 20]
-    assert all(0.0 <= each["mmtv"] <= 1.0 and np.isfinite(each["log"]) for each in made)
+    assert all(0.0 <= each["mmtv"] <= 1.0 for each in made)
+    assert np.isfinite(made[-1]["log"])  # of a search on its way none is known
     assert "| two valleys (3) | supac | 1 | 0.75 | 0.75 |" in kept.with_suffix(".md").read_text()
     before = kept.read_bytes()
     run.main()
