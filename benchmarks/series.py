@@ -83,25 +83,14 @@ def seconds_of_rounds(days: int, kind: str, seed: int) -> list[float]:
     return seconds
 
 
-def main() -> None:
-    """Write the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--days", type=int, nargs="*", default=[365, 1_000, 3_650])
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    lines = ["| data | errors | rounds | first round | median | longest |", "|---" * 6 + "|"]
-    for days in given.days:
-        for kind in KINDS:
-            found = seconds_of_rounds(days, kind, given.seed)
-            later = found[1:] or found
-            words = "independent" if kind == KINDS[0] else f"`{kind}`"
-            numbers = f"{found[0]:.2f} s | {np.median(later):.2f} s | {max(later):.2f} s"
-            lines.append(f"| {days:,} | {words} | {len(found)} | {numbers} |")
-            print(lines[-1], flush=True)
+def write(lines: list[str]) -> None:
+    """Write the table, and the page with it."""
     text = [
         "`make bench-series`: processor seconds of a round, runs apart, in searches of 25 runs; a "
         "daily model of three parameters, whose noise level is sought.",
         "",
+        "| data | errors | rounds | first round | median | longest |",
+        "|---" * 6 + "|",
         *lines,
         "",
     ]
@@ -110,6 +99,24 @@ def main() -> None:
     page = PAGE.read_text(encoding="utf-8")
     before, after = page.partition(BEGIN)[0], page.partition(END)[2]
     PAGE.write_text(f"{before}{BEGIN}\n\n{inner}\n{END}{after}", encoding="utf-8")
+
+
+def main() -> None:
+    """Make the searches, and write the table after each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--days", type=int, nargs="*", default=[365, 1_000, 3_650])
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    lines: list[str] = []
+    for days in given.days:
+        for kind in KINDS:
+            found = seconds_of_rounds(days, kind, given.seed)
+            later = found[1:] or found
+            words = "independent" if kind == KINDS[0] else f"`{kind}`"
+            numbers = f"{found[0]:.2f} s | {np.median(later):.2f} s | {max(later):.2f} s"
+            lines.append(f"| {days:,} | {words} | {len(found)} | {numbers} |")
+            print(lines[-1], flush=True)
+            write(lines)
 
 
 if __name__ == "__main__":
