@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-fast lint docs package screenshots bench bench-startup bench-adm1 bench-cuda bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-fmus bench-petab bench-observation bench-projection bench-peers bench-outside bench-outside-best bench-verdict bench-correlated bench-discrepancy bench-series bench-ablation bench-scales bench-stopping bench-studies bench-dimension bench-dimension-best bench-jacobians bench-levels poisson-chain poisson-study meta-learning digesters reproduce clean
+.PHONY: demo test test-fast lint docs package screenshots bench bench-startup bench-adm1 bench-cuda bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-fmus bench-petab bench-observation bench-projection bench-peers bench-outside bench-outside-best bench-verdict bench-valleys bench-correlated bench-discrepancy bench-series bench-ablation bench-scales bench-stopping bench-studies bench-dimension bench-dimension-best bench-jacobians bench-levels poisson-chain poisson-study meta-learning digesters reproduce clean
 
 demo: .venv/ready
 	$(BIN)/supac demo --out demo --force
@@ -126,6 +126,10 @@ bench-ablation: .venv/ready
 # Wrong and right fits of oscillators, and which of them the verdict doubts: docs/report.md.
 bench-verdict: .venv/ready
 	$(BIN)/python benchmarks/verdict.py $(ARGS)
+
+# Searches that end in the right valley, with a second beginning and without: docs/benchmarks.md.
+bench-valleys: .venv/ready
+	$(BIN)/python benchmarks/valleys.py $(ARGS)
 
 # Ranges of parameters where errors are correlated: docs/problem-file.md.
 bench-correlated: .venv/ready

@@ -87,6 +87,16 @@ def references() -> str:
     return (RESULTS / "reference.md").read_text(encoding="utf-8").partition("\n\n")[2].strip()
 
 
+def verdict() -> str:
+    """Return how many wrong and right fits the checks doubt."""
+    return (RESULTS / "verdict.md").read_text(encoding="utf-8").strip()
+
+
+def valleys() -> str:
+    """Return how many searches end in the right valley."""
+    return (RESULTS / "valleys.md").read_text(encoding="utf-8").strip()
+
+
 def dimension() -> str:
     """Return the per cent of the gap left by the default search and by peers, medians."""
     rows = []
@@ -134,9 +144,10 @@ def _results(name: str) -> list[Table]:
 
 
 BLOCKS: dict[str, Sequence[Callable[[], str]]] = {
-    "benchmarks.md": (outside, expressions, dimension),
+    "benchmarks.md": (outside, expressions, dimension, valleys),
     "evidence.md": (dead, components, scales),
     "reference.md": (references,),
+    "report.md": (verdict,),
     "shape.md": (coverage,),
 }
 

@@ -38,6 +38,7 @@ NUMBERS: dict[str, Any] = {
     "descent.observed_updates": 0,
     "restart.learnt": 0.0,
     "restart.failing": 1.0,
+    "valleys.doubted": inf,
     "stop.unchanged": 0.0,
 }
 """Values that switch a rule off, of numbers whose type does not say so."""
@@ -61,6 +62,8 @@ OF_MANY = (
 """Rules of more than 40 parameters, which no problem here has: `make bench-dimension`."""
 OF_OBSERVED = ("moving.observed_runs", "descent.observed_updates")
 """Rules of observation parameters, which no problem here has: `make bench-observation`."""
+OF_ORDER = ("valleys.doubted",)
+"""Rules of data in the order of time, which no problem here has: `make bench-valleys`."""
 OF_RISK = ("warp.deviations",)
 """Rules of searches that see the risk alone."""
 OF_SCALES = ("units.user_scale",)
@@ -124,7 +127,7 @@ def rules() -> list[Rule]:
     found = [
         Rule(short(path), path, off)
         for path, off in switches(DEFAULT)
-        if short(path) not in OF_MANY + OF_OBSERVED
+        if short(path) not in OF_MANY + OF_OBSERVED + OF_ORDER
     ]
     return sorted(found, key=lambda rule: not rule.suspect)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cache
 
 import numpy as np
@@ -9,9 +10,19 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
+from supac.record.record import Record
+from supac.record.run import Round
 from supac.report import write_report
-from supac.report.beginnings import Beginning, beginnings, words_on_beginnings
+from supac.report.beginnings import (
+    Beginning,
+    beginnings,
+    rivals,
+    words_on_beginnings,
+    words_on_rival,
+)
 from supac.report.live import make_live_page
+from supac.search.algorithm import Info
+from supac.search.restart import SETTLED
 
 SPACE = supac.gaussian(np.zeros(2), np.eye(2))
 
@@ -79,3 +90,36 @@ def test_beginnings_agree_where_each_has_explored_the_other(
 ) -> None:
     assert one.agrees(other) is agree
     assert other.agrees(one) is agree
+
+
+def record_of(found: list[Beginning]) -> Record:
+    """A record of one round a beginning, which ended at these objectives."""
+    start = searched(20, smooth=True).record
+    infos = [Info(predicted=each.objective, notes=(SETTLED,)) for each in found[:-1]]
+    infos.append(Info(predicted=found[-1].objective))
+    ids = [(run,) for run in start.rounds[0].ids[: len(found)]]
+    rounds = [
+        Round(run, each.posterior, info) for run, each, info in zip(ids, found, infos, strict=True)
+    ]
+    record = copy(start)
+    record.rounds = rounds
+    return record
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        (at(2.0, 0.1, 0.52), True),  # two nats higher
+        (at(2.0, 0.1, 0.54), False),  # four nats higher
+        (at(0.1, 0.1, 0.5), False),  # the same place
+        (Beginning(10, float("nan"), None), False),
+    ],
+)
+def test_another_valley_that_fits_as_well_is_told(other: Beginning, told: bool) -> None:
+    record = record_of([at(0.0, 0.1), other])
+    found = rivals(record, 0.01)
+    assert len(found) == told
+    if told:
+        words = words_on_rival(record, found[0])
+        assert words.startswith("objective 0.52 around x0 2, x1 2, and ")
+        assert words.endswith("seen it")

@@ -18,7 +18,8 @@ import supac
 from supac.arrays import FloatArray
 from supac.calibration.loop import Loop
 from supac.problem import Batch, Evaluations, Role
-from supac.search.algorithm import Info, LastStep, State
+from supac.problem.order import Course
+from supac.search.algorithm import Abandoned, Info, LastStep, State
 from supac.search.descent import SurrogateBound, descend, minimum_ahead
 from supac.search.facts import Chosen, Facts
 from supac.search.placement import Site, batch_size, plan_batch
@@ -27,6 +28,7 @@ from supac.search.stages import Stage
 from supac.search.supac import default_estimator
 from supac.search.trust import Trial, TrustRegion, trials_of
 from supac.search.tuning import DEFAULT, Tuning
+from supac.search.valleys import begun, is_doubted, is_due, longer, may_begin
 from supac.surrogate.estimator import BatchPlan, Context, Estimator, RiskModel, Surrogate
 from supac.surrogate.least_squares import project
 
@@ -272,6 +274,35 @@ def endings(tuning: Tuning) -> Any:
     return found
 
 
+def valleys(tuning: Tuning) -> Any:
+    """When a search doubts its residuals, with how much of the data it goes on, and when."""
+    course = Course((np.arange(40),), 40)
+    problem = replace(PROBLEM, course=course)
+    wave, noise = np.sin(np.arange(40.0)), np.random.default_rng(0).standard_normal(40)
+    state = state_of(tuning, Stage.SETTLED)
+    found: list[Any] = []
+    for share in np.linspace(0.0, 3.0, 40):
+        outputs = np.tile(noise + share * wave, (10, 1))
+        found.append(is_doubted(problem, replace(state, evaluations=_with(state, outputs))))
+    for nats in np.geomspace(0.3, 3.0, 30):
+        assert state.last_step is not None
+        step = replace(state.last_step, nats=nats)
+        again = replace(state, last_step=step)
+        found.append(may_begin(problem, again, again))
+        found += [is_due(again, replace(again, horizon_since=10 - made)) for made in range(20)]
+    for left in range(4):
+        abandoned = Abandoned(np.zeros((left, SPACE.theta.size)), np.zeros(left))
+        again = replace(again, last_step=replace(step, nats=0.1), abandoned=abandoned)
+        found.append(may_begin(problem, again, again))
+    short = begun(problem, state)
+    return [*found, short.horizon, longer(short).horizon]
+
+
+def _with(state: State, outputs: FloatArray) -> Evaluations:
+    """The runs of a state with these residuals."""
+    return replace(state.evaluations, outputs=outputs)
+
+
 def estimators(tuning: Tuning) -> Any:
     """Default estimators after many runs of few parameters, and of 16."""
     found = []
@@ -291,6 +322,7 @@ SITUATIONS: dict[str, tuple[Callable[[Tuning], Any], ...]] = {
     "known": (known,),
     "restart": (restarts,),
     "stop": (endings,),
+    "valleys": (valleys,),
     "estimator": (estimators,),
 }
 """By the part of the tuning, what it may change."""
@@ -304,6 +336,7 @@ OTHER: dict[str, Any] = {
     "known.still": 10.0,
     "known.surround": 0.01,
     "restart.lately": 10,
+    "valleys.horizons": (0.3, 0.6),
 }
 """Where another value must be far off to be felt."""
 
@@ -322,7 +355,7 @@ def numbers() -> Iterator[tuple[str, str]]:
 
 def another(part: str, name: str) -> Tuning:
     value = getattr(getattr(DEFAULT, part), name)
-    if isinstance(value, bool):
+    if isinstance(value, bool | tuple):
         changed: Any = not value
     else:
         changed = value + 1 if isinstance(value, int) else 0.7 * value

@@ -20,7 +20,8 @@ from supac.search.algorithm import NO_STEP, Info, State
 from supac.search.levels import WITHOUT_MODEL
 from supac.search.note import Note, is_among
 from supac.search.remarks import PASSING
-from supac.search.restart import SETTLED, has_learnt_nothing
+from supac.search.restart import DOUBTED, SETTLED, has_learnt_nothing
+from supac.search.valleys import LONGER
 from supac.surrogate.estimator import NOISY
 
 BUDGET, NOISE, RANGE = "budget", "noise", "range"
@@ -111,7 +112,7 @@ def notes_on_the_way(
     for i, info in enumerate(infos):
         for note in info.notes:
             expected = is_among(note, (NO_STEP,)) and converged
-            if not (expected or is_among(note, WITHOUT_MODEL)):
+            if not (expected or is_among(note, (*WITHOUT_MODEL, DOUBTED, LONGER))):
                 places.setdefault(note, []).append(i)
         if info.alpha > 0.0:  # a small radius makes small steps too
             converged = info.step_kl < min(_SMALL, 0.5 * info.radius)

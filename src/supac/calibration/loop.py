@@ -28,6 +28,7 @@ from supac.search.levels import WITHOUT_MODEL
 from supac.search.note import is_among
 from supac.search.restart import BEGAN_AGAIN
 from supac.search.stages import Stage
+from supac.search.valleys import WHOLE
 
 _HANDOVER = 0.03  # seconds from a result to the next run
 _MOST_AHEAD = 8  # queued runs per worker during a `tell`
@@ -371,6 +372,8 @@ class Loop:
         no step promises a gain they may lie between modes, and another batch shows the way.
         """
         if self.record.spend_all or not self.state.posterior.family.is_gaussian:
+            return False
+        if self.state.horizon < WHOLE:
             return False
         runs, wrong, tuning = 0, self.record.rounds[-1].info.wrong, self.state.tuning.stop
         coarse = set() if self.state.coarse is None else self.record.coarse_ids

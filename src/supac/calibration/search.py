@@ -33,6 +33,7 @@ from supac.guarantee.origin import Origin
 from supac.guarantee.provenance import Provenance
 from supac.problem import Bound, Function, Parameters, Problem
 from supac.problem.composite import as_composite, loss_and_data, parts_of
+from supac.problem.course import course_of
 from supac.problem.problem import latent_of, parameters_of
 from supac.record.ending import Ending, StopReason
 from supac.record.record import Record
@@ -137,6 +138,7 @@ class Search:
         problem = make_problem(self.prior, self.bound, self.start, self.proxy, self.execution, loss)
         cost = parts_of(self.risk).jacobian_cost
         problem = problem if cost is None else replace(problem, jacobian_cost=cost)
+        problem = replace(problem, course=course_of(self.risk))
         algorithm = SuPAC() if self.algorithm is None else checked_algorithm(self.algorithm)
         check_known(self.known, algorithm, problem)
         self._check_jacobian(algorithm)

@@ -79,7 +79,7 @@ class Likelihood(SquareLoss, kind="likelihood"):
         return residuals / residuals.shape[1]
 
 
-@register(later=("errors",))
+@register(later=("errors", "kept"))
 @dataclass(frozen=True, eq=False)
 class ColumnLoss:
     """A loss of the residuals of scale · simulated + offset, some of the noise σ.
@@ -101,6 +101,8 @@ class ColumnLoss:
     logarithmic: bool = False
     errors: CorrelatedErrors | None = None
     """Errors that are correlated in time, for a likelihood; by default they are independent."""
+    kept: FloatArray | None = None
+    """1 for measurements that count, 0 for those that are taken for exact; None if all count."""
 
     def __post_init__(self) -> None:
         if self.errors is not None and not self.is_likelihood:
@@ -156,8 +158,8 @@ class ColumnLoss:
     @cached_property
     def is_reducible(self) -> bool:
         """True for a likelihood of measured cells whose parameters are the same in a series."""
-        if not self.is_likelihood or self.errors is None:
-            return self.is_likelihood
+        if self.kept is not None or not self.is_likelihood or self.errors is None:
+            return self.is_likelihood and self.kept is None
         errors = self.errors
         several = len({int(errors.series[cells[0]]) for cells in self.series}) < len(self.series)
         return not several and all(errors.is_reducible(cells) for cells in self.series)
@@ -183,11 +185,15 @@ class ColumnLoss:
     def __call__(self, simulated: FloatArray, z: FloatArray) -> FloatArray:
         """(n, m) and (n, parameters) → (n,)."""
         with np.errstate(all="ignore"):
-            residuals, errors = self.residuals(simulated, z), self.measured.errors
+            residuals, errors = self._counted(self.residuals(simulated, z)), self.measured.errors
             if errors is not None:
                 return errors.value(residuals, self._spread(z), z) + self._log_noise(z)
             risk = np.asarray(self.loss(residuals))
             return risk + self._log_noise(z) if self.is_likelihood else risk
+
+    def _counted(self, of_each: FloatArray) -> FloatArray:
+        """Return numbers of the measurements, (n, m), 0 for those that do not count."""
+        return of_each if self.kept is None else of_each * self.kept
 
     def _spread(self, z: FloatArray) -> Spread:
         """Return the standard error of each measurement."""
@@ -195,7 +201,8 @@ class ColumnLoss:
         return Spread(own.noise, _with(z, 1.0)[:, own.levels])
 
     def _log_noise(self, z: FloatArray) -> FloatArray:
-        return np.asarray(np.log(_with(z, 1.0)[:, self.measured.levels]).mean(axis=1))
+        levels = np.log(_with(z, 1.0)[:, self.measured.levels])
+        return np.asarray(self._counted(levels).mean(axis=1))
 
     def each(self, simulated: FloatArray, z: FloatArray) -> FloatArray | None:
         """Compute the loss of each datum, of which the loss is the mean: (n, m)."""
@@ -207,7 +214,7 @@ class ColumnLoss:
         loss = as_residual_loss(self.loss)
         if loss is None:
             return None
-        residuals = self.residuals(simulated, z)
+        residuals = self._counted(self.residuals(simulated, z))
         own, every = self.measured, _with(z, 1.0)
         scale, level = every[:, own.scales], every[:, own.levels]
         further = None
@@ -219,7 +226,7 @@ class ColumnLoss:
         by_value = slopes / level  # of the residual, in units of the known noise
         by_level = -slopes * residuals / level
         if self.is_likelihood:
-            by_level = by_level + 1.0 / level / residuals.shape[1]
+            by_level = by_level + self._counted(1.0 / level) / residuals.shape[1]
         if further is not None:
             by_level = by_level + further.by_level
         if self.logarithmic:

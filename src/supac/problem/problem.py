@@ -18,6 +18,7 @@ from supac.families.family import check_dim
 from supac.problem.bounds import Bound
 from supac.problem.fields import Field
 from supac.problem.marginals import Marginal
+from supac.problem.order import Course
 from supac.problem.scales import UserScales
 
 _NAMED = 12  # parameters that a line names
@@ -227,6 +228,8 @@ class Problem:
     """The scales on which parameters vary, where they are not the prior's: that may change."""
     user_scales: UserScales | None = None
     """The user's scales of parameters, where the latent one is another."""
+    course: Course | None = None
+    """The order of the data, if it is known and the loss can be shortened."""
 
     @classmethod
     def within(

@@ -372,6 +372,7 @@ def state_to_spec(state: State) -> Spec:
         "untested": [_part_to_spec(each) for each in state.untested],
         "tuning": _tuning_to_spec(state.tuning),
         "stage": state.stage.value,
+        **({} if state.horizon == 1.0 else {"horizon": [state.horizon, state.horizon_since]}),
         **({} if state.coarse is None else {"coarse": _coarse_to_spec(state.coarse)}),
     }
 
@@ -469,6 +470,9 @@ def state_from_spec(spec: Spec, start: State, evaluations: Evaluations) -> State
     if spec.get("coarse") is not None:
         coarse = _coarse_from_spec(spec["coarse"], replace(start, coarse=None), evaluations)
         state = replace(state, coarse=coarse)
+    if "horizon" in spec:
+        share, since = spec["horizon"]
+        state = replace(state, horizon=float(share), horizon_since=int(since))
     last = state.last_step
     if last is not None and "step" not in memory:  # an earlier format has no numbers of steps
         state = replace(state, last_step=replace(last, number=state.iteration))

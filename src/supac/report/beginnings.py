@@ -6,7 +6,9 @@ import math
 from dataclasses import dataclass
 from itertools import combinations
 
+from supac.arrays import FloatArray
 from supac.families import Distribution
+from supac.problem import names_of
 from supac.record.record import Record
 from supac.record.run import Round
 from supac.report.words import count_of, number
@@ -14,6 +16,7 @@ from supac.search.note import is_among
 from supac.search.restart import BEGAN_AGAIN
 
 _NAMED = 4  # beginnings that a sentence names one by one
+_CLOSE = 3.0  # nats by which another valley is worse at most to be as good
 _REACH = 3.0  # standard deviations a parameter within which two means are the same
 
 
@@ -36,18 +39,17 @@ class Beginning:
 
     def agrees(self, other: Beginning) -> bool:
         """Return True if the mean of each lies where the other explores."""
-        pair = self.posterior, other.posterior
-        return all(_within(mine, theirs) for mine, theirs in (pair, pair[::-1]))
+        mine, theirs = self.posterior, other.posterior
+        if mine is None or theirs is None:
+            return False
+        if not (mine.family.is_gaussian and theirs.family.is_gaussian):
+            return False
+        return _within(mine, theirs.mean) and _within(theirs, mine.mean)
 
 
-def _within(mine: Distribution | None, theirs: Distribution | None) -> bool:
-    if (
-        mine is None
-        or theirs is None
-        or not (mine.family.is_gaussian and theirs.family.is_gaussian)
-    ):
-        return False
-    z = mine.whiten().points(theirs.mean[None])[0]
+def _within(posterior: Distribution, x: FloatArray) -> bool:
+    """Return True for a point (dim,) that the posterior explores."""
+    z = posterior.whiten().points(x[None])[0]
     return bool(z @ z < _REACH**2 * len(z))
 
 
@@ -60,6 +62,36 @@ def beginnings(record: Record) -> list[Beginning]:
             found.append(Beginning.of(rounds, own))
             rounds = []
     return [*found, Beginning.of(rounds, own)] if rounds else found
+
+
+def rivals(record: Record, nat: float) -> list[Beginning]:
+    """Return beginnings that ended elsewhere than the best one, and are about as good.
+
+    `nat` is the worth of a nat in units of the objective.
+    """
+    known = [each for each in beginnings(record) if math.isfinite(each.objective)]
+    best = min(known, key=lambda each: each.objective, default=None)
+    if best is None:
+        return []
+    close = [each for each in known if each.objective <= best.objective + _CLOSE * nat]
+    return [each for each in close if each is not best and not each.agrees(best)]
+
+
+def words_on_rival(record: Record, rival: Beginning) -> str:
+    """Say where another valley is, and how many runs have seen it."""
+    assert rival.posterior is not None
+    mean, own = rival.posterior.mean[None], record.parameters
+    seen = sum(_within(rival.posterior, each.x) for each in record.search_runs if each.ok)
+    values = (mean if own is None else own.from_latent(mean))[0]
+    names = names_of(own, len(values))
+    told = ", ".join(
+        f"{name} {number(float(value))}"
+        for name, value in zip(names[:_NAMED], values[:_NAMED], strict=True)
+    )
+    return (
+        f"objective {number(rival.objective)} around {told}, and "
+        f"{count_of(seen, 'run has', 'runs have')} seen it"
+    )
 
 
 def words_on_beginnings(record: Record) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from supac.calibration.diagnostics import last_known
 from supac.problem.bounds import worth_of_a_nat
 from supac.report.account import NOWHERE_NEAR, Account
+from supac.report.beginnings import beginnings, rivals, words_on_rival
 from supac.report.check import NAMED, Answer, Level
 from supac.report.misfit import Misfit
 from supac.report.residuals import DOUBTED, Autocorrelation
@@ -172,6 +173,20 @@ def noise_has_grown(run: Account) -> Answer:
         f"No: they are higher by more than {_GROWN:g} prior standard deviations ({told}). Fitted "
         "noise takes up what the model does not explain: either the prior was too small, or the "
         "search has found a wrong valley, or the model lacks something. Look at the fit."
+    )
+
+
+def is_alone(run: Account) -> Answer:
+    """Judge if other beginnings ended elsewhere and are as good; None if there was only one."""
+    if len(beginnings(run.record)) < 2 or not nat(run) > 0.0:
+        return None
+    others = rivals(run.record, nat(run))
+    if not others:
+        return Level.TRUST, "Yes: no other beginning ended elsewhere and as well."
+    told = "; ".join(words_on_rival(run.record, each) for each in others[:NAMED])
+    return Level.LOOK, (
+        f"No: a second valley fits as well: {told}. The posterior describes one of them alone, and "
+        "so do its ranges and predictions. Other data may tell them apart, or a prior."
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,10 +10,9 @@ import numpy as np
 
 from supac.arrays import FloatArray, IntArray
 from supac.problem import Observations
+from supac.problem.order import lag_one
 from supac.report.scores import COVERAGE, sides
 
-_FAR = 4.5  # medians of their size, 3 standard deviations, beyond which residuals are cut
-_FEWEST = 8  # pairs of neighbours from which on a correlation is judged
 DOUBTED = 2.5
 """Standard errors above which neighbours are alike."""
 _BY_CHANCE = 0.01  # chance of as long a stretch outside of the bands, above which it is no news
@@ -108,21 +106,9 @@ def residual_series(seen: Observations, simulated: FloatArray) -> list[Series]:
 
 def autocorrelation(series: Sequence[Series]) -> Autocorrelation | None:
     """Compute the correlation of neighbours; None if there are too few of them."""
-    total = variance = 0.0
-    pairs, told = 0, []
-    for name, residuals, *_ in series:
-        n = len(residuals)
-        size = float(np.median(np.abs(residuals))) or float(np.abs(residuals).max()) if n > 1 else 0
-        if not size > 0.0:
-            continue
-        own = np.clip(residuals / size, -_FAR, _FAR)
-        mine = n * float(own[1:] @ own[:-1]) / float(own @ own)
-        # The variance of Σ r_t r_t+1 / Σ r_t² for independent normal r is (n − 1)/(n (n + 2)).
-        spread = n * (n - 1) / (n + 2)
-        total, variance, pairs = total + mine, variance + spread, pairs + n - 1
-        if n > _FEWEST:
-            told.append((name, mine / math.sqrt(spread)))
-    if pairs < _FEWEST:
+    found = lag_one([each.residuals for each in series])
+    if found is None:
         return None
+    told = [(own.name, z) for own, z in zip(series, found.each, strict=True) if np.isfinite(z)]
     told.sort(key=lambda each: -each[1])
-    return Autocorrelation(total / pairs, total / math.sqrt(variance), pairs, tuple(told))
+    return Autocorrelation(found.correlation, found.z, found.pairs, tuple(told))

@@ -21,7 +21,15 @@ from supac.record.ending import StopReason
 from supac.record.parameter_change import uninformed
 from supac.report.account import Account
 from supac.report.check import NAMED, Answer, Check, Level
-from supac.report.fit_checks import OFF, fits, fits_held_out, nat, noise_has_grown, noise_remains
+from supac.report.fit_checks import (
+    OFF,
+    fits,
+    fits_held_out,
+    is_alone,
+    nat,
+    noise_has_grown,
+    noise_remains,
+)
 from supac.report.range_checks import covers_what_is_open
 from supac.report.words import at_most, count_of, number, percent
 
@@ -385,6 +393,7 @@ _QUESTIONS: dict[str, Callable[[Account], Answer]] = {
     "Does the simulator fit the data?": fits,
     "Are the residuals like noise?": noise_remains,
     "Is fitted noise near its prior?": noise_has_grown,
+    "Is this the only valley that fits?": is_alone,
     "Does it fit the held-out data?": fits_held_out,
     "Is the simulator noisy?": _noisy,
     "Do the ranges cover what the data leave open?": covers_what_is_open,

@@ -94,6 +94,10 @@ class State:
     """Numbers that the search began with."""
     stage: Stage = Stage.OPENING
     """Purpose of its next batch."""
+    horizon: float = 1.0
+    """Share of the data, the first of each series, that steps are made on."""
+    horizon_since: int = 0
+    """Number of evaluations when it was chosen."""
     coarse: CoarseRuns[State] | None = None
     """Runs of a coarse model, and what is done with them; None without such a model."""
 

@@ -6,7 +6,7 @@ posterior is hardly better than the start, it begins again, narrowly, around the
 out of the reach of the posteriors found so far. If that comes to nothing too, the runs so far may
 be a poor choice: the next beginning is a batch of fresh draws of the start. So it goes on by turns,
 and the best of all posteriors is returned. Where most runs fail, it begins again around the best of
-those that did not.
+those that did not. `valleys.py` begins again where residuals are not like noise.
 """
 
 from __future__ import annotations
@@ -32,7 +32,12 @@ FAILED = Note(
     "most of the first runs failed, and the search began again around the best of the others; "
     "result.failures tells why, and a prior that is narrower, or elsewhere, saves such runs",
 )
-BEGAN_AGAIN = SETTLED, FAILED
+DOUBTED = Note(
+    "doubted",
+    "the search had settled where the residuals are not like noise, and began again with the first "
+    "part of the data",
+)
+BEGAN_AGAIN = SETTLED, FAILED, DOUBTED
 """Notes of rounds after which a search began again."""
 
 
@@ -87,7 +92,7 @@ def begin_again(
         return _begin_at_best(problem, state, nat), FAILED
     if last is None:
         return None
-    left = _leave(state, last.objective)
+    left = leave(state, last.objective)
     drew = before.stage is Stage.AFRESH and state.evaluations.told_last(Role.OPENING)
     stuck = drew or _is_stuck(state, before.last_step, first)
     if stuck and has_learnt_nothing(problem, state, last.objective, nat, error):
@@ -123,7 +128,7 @@ def is_failing(state: State) -> bool:
 
 def _begin_at_best(problem: Problem, state: State, nat: float) -> State:
     """Begin around the best run by prior·exp(−R/λ)."""
-    left = state if state.last_step is None else _leave(state, state.last_step.objective)
+    left = state if state.last_step is None else leave(state, state.last_step.objective)
     runs = state.evaluations.select(state.evaluations.ok)
     quality = _quality(problem, runs, nat) if nat > 0.0 else -runs.risk
     return _begin(problem, left, runs.x[int(np.argmax(quality))])
@@ -166,17 +171,18 @@ def conclude(state: State) -> State:
         return state
     objectives = state.abandoned.objectives
     best = int(np.argmin(objectives))
-    last = state.last_step
+    last = state.last_step if state.horizon == 1.0 else None
     if last is not None:
         nat = last.gain / last.nats if last.nats > 0.0 else 0.0
         if last.objective + state.tuning.restart.learnt * nat < objectives[best]:
             return state
     posterior = state.posterior.at(state.abandoned.thetas[best])
     step = None if last is None else replace(last, objective=float(objectives[best]))
-    return replace(state, posterior=posterior, batch=None, last_step=step)
+    return replace(state, posterior=posterior, batch=None, last_step=step, horizon=1.0)
 
 
-def _leave(state: State, objective: float) -> State:
+def leave(state: State, objective: float) -> State:
+    """Return the state with its posterior among those that were abandoned."""
     theta, value = state.posterior.theta[None], np.array([objective])
     before = state.abandoned
     if before is not None:

@@ -22,12 +22,13 @@ from supac.problem import Batch, Evaluations, Problem
 from supac.problem.bounds import worth_of_a_nat
 from supac.problem.evaluations import Jacobians
 from supac.problem.observation import observation_count
+from supac.search import valleys
 from supac.search.algorithm import Algorithm, Info, State, initial_state, one_thread
 from supac.search.descent import Descent, SurrogateBound, descend, minimum_ahead
 from supac.search.facts import Chosen, Facts, surrounds
 from supac.search.placement import Site, batch_size, plan_batch
 from supac.search.reporting import report
-from supac.search.restart import begin_again, conclude
+from supac.search.restart import DOUBTED, begin_again, conclude
 from supac.search.stages import Outcome, Stage, next_stage, opened
 from supac.search.trust import FixedStep, StepRule, TrustRegion
 from supac.search.tuning import DEFAULT, Tuning
@@ -147,12 +148,39 @@ class SuPAC(Algorithm):
         plan = self._chosen(problem, state).plan
         if not plan.few:
             return None
+        elsewhere = self._other_horizon(problem, before, state, info)
+        if elsewhere is not None or state.horizon < valleys.WHOLE:
+            return elsewhere
         nat = worth_of_a_nat(problem.bound, info.mean_risk, info.kl)
         found = begin_again(problem, before, state, nat, info.loo_error, first=plan.first)
         if found is None:
             return None
         other, why = found
         return self.plan(problem, other), replace(info, notes=(*info.notes, why))
+
+    def _other_horizon(
+        self, problem: Problem, before: State, state: State, info: Info
+    ) -> tuple[State, Info] | None:
+        """Return a second beginning, or a search on more of the data, if either is due."""
+        if state.horizon < valleys.WHOLE:
+            if not valleys.is_due(before, state):
+                return None
+            new, note = valleys.longer(state), valleys.LONGER
+        else:
+            due = valleys.may_begin(problem, before, state) and valleys.is_doubted(problem, state)
+            if not due:
+                return None
+            new, note = valleys.begun(problem, state), DOUBTED
+        return self._looking(problem, new, info), replace(info, notes=(*info.notes, note))
+
+    def _looking(self, problem: Problem, state: State, info: Info) -> State:
+        """Return the state after steps on the runs that were made, by another loss of them."""
+        short, view = valleys.seen(problem, state)
+        first = self._chosen(problem, state).plan.first
+        moved, info = self._round(short, view, view)
+        if state.stage is Stage.KNOWN:
+            moved, info = self._follow(short, view, moved, info, first, plans=True)
+        return replace(moved, evaluations=state.evaluations)
 
     def conclude(self, state: State) -> State:
         """Return the state with the best posterior, if the search has begun more than once."""
@@ -213,6 +241,8 @@ class SuPAC(Algorithm):
 
         `plans=False` leaves the next batch to `plan`.
         """
+        if state.horizon < valleys.WHOLE and outputs is not None:
+            return self._tell_part(problem, state, batch, risk, outputs, plans=plans)
         runs = state.told(batch, risk, outputs, jacobians)
         told = replace(state, evaluations=runs, batch=None)
         plan = self._chosen(problem, told).plan
@@ -223,6 +253,26 @@ class SuPAC(Algorithm):
         if told.stage is Stage.KNOWN:
             return self._follow(problem, state, moved, info, plan.first, plans=plans)
         return moved, info
+
+    def _tell_part(
+        self,
+        problem: Problem,
+        state: State,
+        batch: Batch,
+        risk: FloatArray,
+        outputs: FloatArray,
+        *,
+        plans: bool,
+    ) -> tuple[State, Info]:
+        """Learn from a batch by the loss of the first part of the data."""
+        every = state.told(batch, risk, outputs)
+        short, view = valleys.seen(problem, replace(state, evaluations=every))
+        new = view.evaluations.select(slice(len(state.evaluations), None))
+        assert new.outputs is not None
+        before = replace(valleys.seen(problem, state)[1], horizon=valleys.WHOLE)
+        moved, info = self.tell(short, before, batch, new.risk, new.outputs, plans=plans)
+        whole = replace(moved, evaluations=every, horizon=state.horizon)
+        return whole, valleys.hidden(info)
 
     def _round(
         self,
@@ -282,7 +332,8 @@ class SuPAC(Algorithm):
         The model of the risk depends on neither, so no query is made; the next batch is planned
         around the new posterior, within the present trust region, unless `plans` is False.
         """
-        return self._round(problem, state, state, plans=plans)
+        whole = replace(state, horizon=valleys.WHOLE)
+        return self._round(problem, whole, whole, plans=plans)
 
     def model(self, problem: Problem, state: State) -> RiskModel | None:
         """Fit the model of the risk to all runs of a state; None if there are too few."""

@@ -164,6 +164,25 @@ class RestartTuning:
 
 @register
 @dataclass(frozen=True)
+class ValleyTuning:
+    """A second beginning on some of the data, if residuals are doubted: `make bench-valleys`."""
+
+    doubted: float = 2.5
+    """Standard errors above which neighbours among residuals are alike; infinite: none begins."""
+    quiet: float = 3.0
+    """Nats that the last two steps gain at most if the search has settled."""
+    most: int = 2
+    """Beginnings after the first at most."""
+    horizons: tuple[float, ...] = (0.25, 0.5)
+    """Shares of the data, the first of each series, before all of them."""
+    rests: float = 1.0
+    """Nats that a step on a part of the data gains where more are taken in."""
+    patience: int = 12
+    """Runs after which they are in any case."""
+
+
+@register
+@dataclass(frozen=True)
 class StopTuning:
     """When a search ends before its budget: `python -m benchmarks.outside.studies stopping`."""
 
@@ -236,7 +255,7 @@ class CoarseTuning:
     """Rounds in which coarse runs were of no use, after which none is made."""
 
 
-@register(later=("coarse",))
+@register(later=("coarse", "valleys"))
 @dataclass(frozen=True)
 class Tuning:
     """Numbers of all rules of the search."""
@@ -247,6 +266,7 @@ class Tuning:
     descent: DescentTuning = field(default_factory=DescentTuning)
     known: KnownTuning = field(default_factory=KnownTuning)
     restart: RestartTuning = field(default_factory=RestartTuning)
+    valleys: ValleyTuning = field(default_factory=ValleyTuning)
     stop: StopTuning = field(default_factory=StopTuning)
     estimator: EstimatorTuning = field(default_factory=EstimatorTuning)
     coarse: CoarseTuning = field(default_factory=CoarseTuning)
