@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from supac.arrays import FloatArray
 from supac.exchange.known import KnownRuns
 from supac.exchange.other_runs import known_runs
 from supac.problem import Role
+from supac.report.live import make_live_page
 
 TIMES = np.linspace(0.2, 3.0, 12)
 PARAMETERS = supac.Parameters(
@@ -206,3 +208,6 @@ def test_the_budget_is_told_in_fine_runs_worth() -> None:
     assert use is not None
     assert record.spent_words == f"{use.spent:.3g} of 16 fine runs' worth"
     assert record.spent_words in repr(record)
+    page = make_live_page(record)
+    name, value = escape("fine runs' worth"), f"{use.spent:.3g} of 16"
+    assert f"<dt>{name}</dt><dd>{value}</dd>" in page
