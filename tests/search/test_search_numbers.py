@@ -260,8 +260,9 @@ def endings(tuning: Tuning) -> Any:
             found.append(Loop._reason(cast("Any", loop)))
     for step_kl in (0.4, 0.8, 1.2, 2.0):
         record = SimpleNamespace(rounds=[SimpleNamespace(info=Info(step_kl=step_kl))])
-        loop = SimpleNamespace(budget=22, reserve=8, state=state, record=record)
-        found.append(Loop._most.fget(cast("Any", loop)))  # type: ignore[attr-defined]
+        for reserve in (6, 40):
+            loop = SimpleNamespace(budget=22, reserve=reserve, state=state, record=record)
+            found.append(Loop._most.fget(cast("Any", loop)))  # type: ignore[attr-defined]
     for good in range(20):  # the latest of forty, of which the others failed
         ok = np.arange(40) >= 40 - good
         x = SPACE.sample(40, 0)

@@ -127,7 +127,8 @@ class Loop:
         """Number of runs at most: to validate a posterior that is on its way tells little."""
         tuning, rounds = self.state.tuning.stop, self.record.rounds
         on_its_way = bool(rounds) and rounds[-1].info.step_kl > tuning.on_its_way
-        return self.budget + int(tuning.lent * self.reserve) * on_its_way
+        lent = min(int(tuning.lent * self.reserve), self.reserve - tuning.kept)
+        return self.budget + max(lent, 0) * on_its_way
 
     @property
     def _cost(self) -> float:

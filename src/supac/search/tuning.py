@@ -200,6 +200,8 @@ class StopTuning:
     """Runs from which it is judged while steps still promise much."""
     lent: float = 0.6
     """Share of the runs kept for validation that a search on its way makes first; 0: none."""
+    kept: int = 4
+    """Number of those that it leaves: fewer say nothing of a posterior."""
     on_its_way: float = 1.0
     """Nats between its last two posteriors above which a search is; infinite: none is."""
 
