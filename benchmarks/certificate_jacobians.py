@@ -54,7 +54,9 @@ def searched(factor: float, seed: int) -> tuple[float, float, bool]:
     )
     bound = supac.MaurerLangfordSeeger(20, 0.05)
     prior = supac.gaussian(np.zeros(3), np.eye(3))
-    found = supac.minimize(risk, prior, bound, budget=20, execution=VECTORISED, seed=seed)
+    found = supac.minimize(
+        risk, prior, bound, budget=20, validation=10, execution=VECTORISED, seed=seed
+    )
     given = found.certificate
     assert given is not None
     truth = float(model.true_losses(found.ensemble.x).mean())

@@ -217,7 +217,7 @@ COARSE = {
 
 
 def searched(kind: str, seed: int) -> tuple[list[Outcome], float, bool]:
-    """Search with 20 runs, ten of them for validation.
+    """Search with 20 runs, a few of them for validation.
 
     Return certificates, their share of δ, and True for a mixture chosen by its predicted bound, or
     a coarse model that was searched.
@@ -437,7 +437,7 @@ def sections(count: int) -> dict[str, Callable[[KeptPool], list[str]]]:
         ],
         "Searches with a coarse model": lambda pool: [
             "A decay by its formula, and a coarse model by Euler's method; the misleading one has "
-            "twice the rate. Ten of the 20 runs, all of the fine model, are the certified sets.",
+            "twice the rate. The certified sets are the fresh fine runs, of 20 runs in all.",
             "",
             *table(HEAD, coarse_rows(few // 3, pool)),
         ],

@@ -38,6 +38,7 @@ from supac.problem.columns import ColumnLoss, Likelihood
 from supac.problem.course import course_of
 from supac.search.algorithm import State
 from supac.search.restart import DOUBTED
+from supac.search.tuning import DEFAULT
 from verdict import (
     CALM,
     MAKERS,
@@ -121,6 +122,9 @@ JUDGEMENT = {
         (1.0, 2.6, 1.2), 25.0, (0.2, 0.2), _brusselator, wave(10.0, 2.0),
     ),
 }  # fmt: skip
+
+WITH = replace(DEFAULT, valleys=replace(DEFAULT.valleys, wanted=True))
+"""Numbers of searches with a second beginning."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,7 +248,7 @@ def searched(case: Case) -> dict[str, list[float]]:
     risk, parameters = case.risk, case.parameters
     execution = supac.Execution(on_failure="penalise")
     made = make_problem(parameters, supac.Catoni(case.price), None, None, execution, risk.loss)
-    problem, algorithm = replace(made, course=course_of(risk)), supac.SuPAC()
+    problem, algorithm = replace(made, course=course_of(risk)), supac.SuPAC(tuning=WITH)
     own = Course(case, problem, algorithm, algorithm.init(problem, case.seed), 0, [])
     other = own.run(forks=True)
     if other is not None:

@@ -472,7 +472,7 @@ def test_asynchronous_is_as_good() -> None:
         with ThreadPoolExecutor(4) as threads:
             result = supac.minimize(
                 uneven if mode == "async" else value, PRIOR, BOUND, budget=BUDGET,
-                execution=supac.Execution(threads, mode=mode), seed=seed,
+                execution=supac.Execution(threads, mode=mode), seed=seed, shape="gaussian",
             )  # fmt: skip
         root = np.linalg.cholesky(result.posterior.covariance)
         points = result.posterior.mean + normal @ root.T

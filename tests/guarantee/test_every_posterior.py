@@ -95,7 +95,10 @@ def check(result: supac.Result, prior: Any, bound: Any = BOUND) -> None:
 @pytest.mark.parametrize("name", STARTS)
 @pytest.mark.parametrize("prior", [PRIOR, Wide()], ids=["gaussian", "density"])
 def test_every_family_and_prior_has_an_ensemble_with_its_certificate(name: str, prior: Any) -> None:
-    result = supac.minimize(risk, prior, BOUND, budget=60, start=STARTS[name], validation=12)
+    start = STARTS[name]
+    result = supac.minimize(
+        risk, prior, BOUND, budget=60, start=start, validation=12, shape="gaussian"
+    )
     assert type(result.posterior.family) is type(STARTS[name].family)
     check(result, prior)
 

@@ -7,6 +7,7 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
+from supac.posterior.emulation import EmulatedOutputs
 from supac.posterior.sobol import PickFreeze
 
 SPREAD = np.array([[1.0, 0.5, 0.2], [0.5, 1.0, -0.3], [0.2, -0.3, 0.6]])
@@ -38,3 +39,26 @@ def test_a_mixture_of_one_has_the_indices_of_its_gaussian() -> None:
         return np.asarray(parts[1:] / parts[0])
 
     np.testing.assert_allclose(shares(supac.mixture([ONE])), shares(ONE), atol=0.03)
+
+
+def test_outputs_are_emulated_around_a_mixture_as_around_a_gaussian_of_its_moments() -> None:
+    """Or runs that are far from it in its own widths would count as near."""
+    times = np.linspace(0.0, 3.0, 12)
+
+    def residuals(x: FloatArray) -> FloatArray:
+        return np.asarray(np.exp(x[0] - times * np.exp(x[1])) - np.exp(-times) + x[2]) / 0.01
+
+    wide = supac.gaussian(np.zeros(3), np.eye(3))
+    risk = supac.Composite(residuals, supac.MeanSquare())
+    result = supac.minimize(risk, wide, supac.Catoni(2.0 / 12), budget=40, shape="gaussian")
+    one = result.posterior
+    moved = one.mean + np.linalg.cholesky(one.covariance)[:, 0]
+    both = supac.mixture([one, supac.gaussian(moved, 0.5 * one.covariance)], [0.5, 0.5])
+    found = EmulatedOutputs.of(result.record, both)
+    same = EmulatedOutputs.of(result.record, supac.gaussian(both.mean, both.covariance))
+    np.testing.assert_array_equal(found.near, same.near)
+    x = both.sample(500, 0)
+    predicted, error = found.predict(x)
+    truth = np.array([residuals(each) for each in x])
+    assert ((predicted - truth) ** 2).mean() < 1e-2 * truth.var()
+    assert (error**2).mean() < 1e-2 * truth.var()

@@ -50,13 +50,18 @@ def search(measured: int, known: supac.Record | None = None, seed: int = 1) -> s
     return supac.minimize(risk, PARAMETERS, bound, budget=60, seed=seed, known=known)
 
 
+def made(result: supac.Result) -> int:
+    """Runs of a search, without those that validate."""
+    return len(result.record.made) - len(result.ensemble.x)
+
+
 def test_a_search_with_more_data_begins_where_the_earlier_one_ended() -> None:
-    earlier, alone = search(8), search(12)
-    again = search(12, earlier.record)
-    assert again.known > 40
-    # Of the runs of a search on its own, little more than half are left, without validation.
-    fresh, checks = len(again.record.made), len(again.ensemble.x)
-    assert fresh - checks <= 0.6 * (len(alone.record.made) - len(alone.ensemble.x))
+    seeds = (1, 2, 3)  # a search now and then ends early on its own
+    pairs = [(search(12, search(8, seed=s).record, s), search(12, seed=s)) for s in seeds]
+    assert all(again.known > 40 for again, _ in pairs)
+    # Of the runs of a search on its own, half are left in the median, without validation.
+    assert np.median([made(again) / made(alone) for again, alone in pairs]) <= 0.6
+    again, alone = pairs[1]
     # The first new batch was drawn from the posterior that is the last one, too.
     begun = again.record.rounds[1].proposal
     assert begun is not None

@@ -277,6 +277,8 @@ def endings(tuning: Tuning) -> Any:
 
 def valleys(tuning: Tuning) -> Any:
     """When a search doubts its residuals, with how much of the data it goes on, and when."""
+    own = replace(tuning.valleys, wanted=not tuning.valleys.wanted)  # by default it is off
+    tuning = replace(tuning, valleys=own)
     course = Course((np.arange(40),), 40)
     problem = replace(PROBLEM, course=course)
     wave, noise = np.sin(np.arange(40.0)), np.random.default_rng(0).standard_normal(40)

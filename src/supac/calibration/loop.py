@@ -127,6 +127,7 @@ class Loop:
         """Number of runs at most: to validate a posterior that is on its way tells little."""
         tuning, rounds = self.state.tuning.stop, self.record.rounds
         on_its_way = bool(rounds) and rounds[-1].info.step_kl > tuning.on_its_way
+        on_its_way = on_its_way and self.state.horizon >= WHOLE
         lent = min(int(tuning.lent * self.reserve), self.reserve - tuning.kept)
         return self.budget + max(lent, 0) * on_its_way
 
@@ -361,7 +362,8 @@ class Loop:
         enough = tuning.failures_in_any_case if self.state.stage.moves else tuning.failures_from
         if (made >= enough or last) and self._failing(info):
             return StopReason.FAILURES
-        unchanged = info.alpha > 0.0 and info.step_kl < self.tolerance
+        whole = self.state.horizon >= WHOLE
+        unchanged = whole and info.alpha > 0.0 and info.step_kl < self.tolerance
         if (unchanged and not self.record.spend_all) or self._settled():
             return StopReason.CONVERGED
         return StopReason.BUDGET if last else None

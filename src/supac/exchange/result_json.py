@@ -46,9 +46,9 @@ _LATER = (
     "evidence",
     "range_check",
 )
+"""Parts of an ending that files of earlier versions may lack."""
 COARSE = "coarse"
 """Key of the costs and savings of a coarse model, which files without one lack."""
-"""Parts of an ending that files of earlier versions may lack."""
 _COUNTS = ("queries", "failed", "known", "seconds")
 _RUN = (*encoding.RUN_COLUMNS, "outputs")
 _SETTINGS = ("on_failure", "prior", "bound", "loss", "data")

@@ -14,7 +14,7 @@ from supac.emulator.paths import Paths, draw_paths
 from supac.emulator.process import Hyperprior, Process
 from supac.emulator.tuning import DEFAULT
 from supac.emulator.units import Inputs
-from supac.families import Distribution, as_distribution
+from supac.families import Distribution, as_distribution, gaussian
 from supac.posterior.observed import as_calibrated
 from supac.posterior.outputs import Outputs
 from supac.problem.observation import as_observation_loss
@@ -60,7 +60,12 @@ class EmulatedOutputs:
 
     @classmethod
     def of(cls, record: Record, under: Distribution) -> EmulatedOutputs:
-        """Fit the emulator to the runs of a record nearest to a distribution."""
+        """Fit the emulator to the runs of a record nearest to a distribution.
+
+        To a mixture, in the coordinates of the Gaussian with its mean and covariance.
+        """
+        if under.family.mixture is not None:
+            under = gaussian(under.mean, under.covariance)
         runs, rows, table = _runs_and_outputs(record)
         x = np.array([run.x for run in runs])
         distance = np.linalg.norm(under.whiten().points(x), axis=1)

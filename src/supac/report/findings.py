@@ -101,7 +101,8 @@ def _informed(run: Account) -> Markup:
         if names:
             group = f"<strong>{words.capitalize()}</strong> ({meaning}): $names."
             lines.append(html.fill(group, names=listed(names)))
-    if len(run.learnt) > 1 and _product_prior(run):
+    gaussian = run.posterior is not None and run.posterior.family.is_gaussian
+    if len(run.learnt) > 1 and gaussian and _product_prior(run):
         total = run.posterior_kl
         rest = joint_kl(run.learnt, total)
         lines.append(

@@ -181,6 +181,8 @@ def is_alone(run: Account) -> Answer:
     if len(beginnings(run.record)) < 2 or not nat(run) > 0.0:
         return None
     others = rivals(run.record, nat(run))
+    if sum(np.isfinite(each.objective) for each in beginnings(run.record)) < 2:
+        return None  # one that was cut off says nothing of another valley
     if not others:
         return Level.TRUST, "Yes: no other beginning ended elsewhere and as well."
     told = "; ".join(words_on_rival(run.record, each) for each in others[:NAMED])

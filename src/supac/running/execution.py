@@ -8,7 +8,6 @@ from typing import Any, Literal
 import numpy as np
 
 from supac.arrays import whole
-from supac.problem.bounds import Declared
 from supac.simulators.process_guard import parse_stop
 
 Policy = Literal["raise", "penalise", "drop"]
@@ -114,6 +113,8 @@ class Execution:
         """Return the risk that a failed run counts as; None if it is left out or an error."""
         if self.on_failure != "penalise":
             return None
+        from supac.problem.bounds import Declared  # noqa: PLC0415  SciPy, for children
+
         ceiling = Declared.by(bound).ceiling
         if ceiling is None:
             raise ValueError(

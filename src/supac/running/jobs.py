@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import re
 import shutil
+import signal
 import subprocess
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -177,10 +179,13 @@ def seconds_of(walltime: str, kind: str = "slurm") -> float | None:
 
 
 def _classes() -> Any:
+    hears = signal.getsignal(signal.SIGINT)
     try:
         import dask_jobqueue  # noqa: PLC0415
     except ImportError as error:
         raise ImportError(
             "a cluster of a batch system needs dask-jobqueue: pip install 'supac[cluster]'"
         ) from error
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, hears)  # its import makes Ctrl-C end the process
     return dask_jobqueue

@@ -178,7 +178,16 @@ def conclude(state: State) -> State:
             return state
     posterior = state.posterior.at(state.abandoned.thetas[best])
     step = None if last is None else replace(last, objective=float(objectives[best]))
-    return replace(state, posterior=posterior, batch=None, last_step=step, horizon=1.0)
+    on_part = state.horizon < 1.0
+    return replace(
+        state,
+        posterior=posterior,
+        batch=None,
+        last_step=step,
+        horizon=1.0,
+        stage=Stage.SETTLED if on_part else state.stage,
+        emulator=None if on_part else state.emulator,
+    )
 
 
 def leave(state: State, objective: float) -> State:

@@ -167,6 +167,8 @@ class RestartTuning:
 class ValleyTuning:
     """A second beginning on some of the data, if residuals are doubted: `make bench-valleys`."""
 
+    wanted: bool = False
+    """It is made. Not by default: what it costs where the model is wrong is not known."""
     doubted: float = 2.5
     """Standard errors above which neighbours among residuals are alike; infinite: none begins."""
     quiet: float = 3.0

@@ -66,7 +66,9 @@ def may_begin(problem: Problem, before: State, state: State) -> bool:
     """Return True if a search has settled on all data, and has not begun too often."""
     tuning, family = state.tuning.valleys, problem.start.family
     last, earlier = state.last_step, before.last_step
-    if problem.course is None or family.exponential is None or not family.is_gaussian:
+    if not tuning.wanted or problem.course is None:
+        return False
+    if family.exponential is None or not family.is_gaussian:
         return False
     if last is None or earlier is None or state.coarse is not None:
         return False
