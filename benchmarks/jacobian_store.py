@@ -13,45 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from large_store import Size, write
+from supac.record.record import read_store
 
-import supac
-from supac.jacobian import rounded
-from supac.record.encoding import pack
-from supac.record.record import Record, read_store
-from supac.record.run import Round, Run, Status
-from supac.record.settings import Settings
-from supac.search.algorithm import Info
-
-ROUNDS, BATCH, OUTPUTS, DIM = 20, 5, 1_000, 64
-
-
-def write(path: Path, *, jacobians: bool) -> None:
-    """Write a search that has not ended."""
-    parameters = supac.Parameters({f"k{i}": supac.marginals.Normal(0.0, 1.0) for i in range(DIM)})
-    settings = Settings(
-        prior=parameters,
-        bound=supac.Catoni(0.01),
-        algorithm=supac.SuPAC(),
-        loss=supac.MeanSquare(),
-        tolerance=1e-12,
-        budget=ROUNDS * BATCH,
-    )
-    prior, rng = parameters.prior, np.random.default_rng(0)
-    state = {"theta": pack(prior.theta), "memory": {}, "batch": None}
-    with Record.of_search(path, settings, prior.family, kind="minimize", proxy=None) as record:
-        for k in range(ROUNDS):
-            runs = [
-                Run(
-                    BATCH * k + i, rng.standard_normal(DIM), Status.OK, 0.5,
-                    rng.standard_normal(OUTPUTS), 1.0,
-                    jacobian=rounded(rng.standard_normal((OUTPUTS, DIM))) if jacobians else None,
-                )
-                for i in range(BATCH)
-            ]  # fmt: skip
-            record.add(runs)
-            told = Round(tuple(run.id for run in runs), prior, Info(0.1, 0.1, 0.1))
-            record.add_rounds([told], lambda: state)
+SIZE: Size = (20, 5, 1_000, 64)
 
 
 def seconds(action: Callable[[], Any]) -> float:
@@ -70,7 +35,7 @@ def main() -> None:
         for jacobians in (False, True):
             path = Path(folder) / f"{jacobians}.supac"
             start = time.process_time()
-            write(path, jacobians=jacobians)
+            write(path, SIZE, jacobians=jacobians)
             written = time.process_time() - start
             opened = seconds(lambda p=path: read_store(p))  # type: ignore[misc]
             whole = seconds(lambda p=path: list(read_store(p).iterate(jacobians=True)))  # type: ignore[misc]

@@ -15,36 +15,41 @@ from pathlib import Path
 import numpy as np
 
 import supac
+from supac.jacobian import rounded
 from supac.record.encoding import pack
 from supac.record.record import Record
 from supac.record.run import Round, Run, Status
 from supac.record.settings import Settings
 from supac.search.algorithm import Info
 
-ROUNDS, BATCH, OUTPUTS, DIM = 200, 100, 1_000, 10
+Size = tuple[int, int, int, int]
+SIZE: Size = (200, 100, 1_000, 10)
+"""Rounds, runs of each, outputs, parameters."""
 
 
-def write(path: Path) -> None:
-    """Write a search that has not ended."""
-    parameters = supac.Parameters({f"k{i}": supac.marginals.Normal(0.0, 1.0) for i in range(DIM)})
+def write(path: Path, size: Size, *, jacobians: bool = False) -> None:
+    """Write a search that has not ended, of random numbers."""
+    rounds, batch, outputs, dim = size
+    parameters = supac.Parameters({f"k{i}": supac.marginals.Normal(0.0, 1.0) for i in range(dim)})
     settings = Settings(
         prior=parameters,
         bound=supac.Catoni(0.01),
         algorithm=supac.SuPAC(),
         loss=supac.Welsch(),
         tolerance=1e-12,
-        budget=ROUNDS * BATCH,
+        budget=rounds * batch,
     )
     prior, rng = parameters.prior, np.random.default_rng(0)
     state = {"theta": pack(prior.theta), "memory": {}, "batch": None}
     with Record.of_search(path, settings, prior.family, kind="minimize", proxy=None) as record:
-        for k in range(ROUNDS):
+        for k in range(rounds):
             runs = [
                 Run(
-                    BATCH * k + i, rng.standard_normal(DIM), Status.OK, float(rng.random()),
-                    rng.standard_normal(OUTPUTS), 1.0,
+                    batch * k + i, rng.standard_normal(dim), Status.OK, float(rng.random()),
+                    rng.standard_normal(outputs), 1.0,
+                    jacobian=rounded(rng.standard_normal((outputs, dim))) if jacobians else None,
                 )
-                for i in range(BATCH)
+                for i in range(batch)
             ]  # fmt: skip
             record.add(runs)
             told = Round(tuple(run.id for run in runs), prior, Info(0.1, 0.1, 0.1))
@@ -57,13 +62,13 @@ def main() -> None:
         step, path = sys.argv[1], Path(sys.argv[2])
         start = time.perf_counter()
         if step == "write":
-            write(path)
+            write(path, SIZE)
         elif step == "CSV":
             supac.export(path, path.with_suffix(".csv"))
         elif step == "report":
             supac.write_report(supac.read_store(path), path.with_suffix(".html"))
         elif step == "evaluations":
-            assert len(supac.read_store(path).evaluations) == ROUNDS * BATCH
+            assert len(supac.read_store(path).evaluations) == SIZE[0] * SIZE[1]
         else:
             supac.read_store(path)
         seconds = time.perf_counter() - start

@@ -48,7 +48,7 @@ def main() -> None:
     ordered = np.sort(density.ravel())[::-1]
     held = np.cumsum(ordered) / ordered.sum()
     levels = [ordered[np.searchsorted(held, share)] for share in (0.95, 0.5)]
-    ax.contour(a, b, density, levels=levels, colors="#c42", linewidths=1.4)
+    ax.contour(a, b, density, levels=levels, colors="#c42", linewidths=1.4, zorder=3)
     ax.plot(*draws.T, ".", color="#0b6", markersize=2.5, alpha=0.5)
     ax.plot(*runs.T, "k+", markersize=5)
     ax.plot([], [], color="#c42", label="Bayes' posterior: 50 and 95 %")

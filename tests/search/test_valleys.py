@@ -172,6 +172,14 @@ def test_a_search_that_is_stopped_on_a_part_of_the_data_goes_on_with_the_same_bi
     assert events(resumed) == events(rescued())
 
 
+def test_a_search_that_is_stopped_there_is_not_resumed_with_jacobians(tmp_path: Path) -> None:
+    store = tmp_path / "run.supac"
+    search(RESCUED, tuning=WITH, store=store, callback=lambda event: DOUBTED in event.info.notes)
+    informed = replace(known_noise(RESCUED), jacobian=lambda x: np.zeros((N, 2)))
+    with pytest.raises(ValueError, match=r"first part of its data.* resume it without"):
+        supac.resume(store, informed)
+
+
 def test_the_part_is_kept_in_files() -> None:
     problem = supac.Problem.within(supac.Parameters(PRIORS), supac.Catoni(0.1))
     state = replace(supac.SuPAC().init(problem, 0), horizon=0.25, horizon_since=30)

@@ -152,6 +152,11 @@ class Loop:
             told = record.told(function.columns, jacobians=function.jacobians)
             state = record.read_state(lambda spec: state_from_spec(spec, self.state, told))
             self.state = self.algorithm.restored(state)
+            if self.state.horizon < WHOLE and self.problem.course is None:
+                raise ValueError(
+                    "the search was stopped while it saw the first part of its data, which no "
+                    "jacobian= and no loss of your own can be cut to: resume it without"
+                )
             ids = record.told_ids(())
             made = [run for run in record.light_runs if run.id in ids]
             self.imported = sum(bool(run.source) and not run.level for run in made)
